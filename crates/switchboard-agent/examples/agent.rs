@@ -24,7 +24,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     };
     let tools = BuiltinTools::new(Workspace::open(["."])?).build();
     let host = HostBuilder::open(file)?.tools(tools).start().await?;
-    host.settled(Duration::from_secs(10)).await;
+    host.wait_until_settled(Duration::from_secs(10)).await;
     let caller = Callbacks::new("agent").on_approval(|request| async move {
         eprintln!("may it call {}? yes, once", request.exposed);
         Approval::Once

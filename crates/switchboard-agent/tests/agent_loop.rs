@@ -40,7 +40,7 @@ impl World {
         let scratch = Scratch::new();
         let file = scratch.config_with(rules, &servers(&scratch));
         let host = HostBuilder::open(file).unwrap().start().await.unwrap();
-        host.settled(PATIENCE).await;
+        host.wait_until_settled(PATIENCE).await;
         let caller = Arc::new(caller);
         Self {
             agent: Agent::new(host.clone(), DemoModel, caller.clone()),

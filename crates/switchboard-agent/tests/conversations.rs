@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::caller::Offers;
+use switchboard::caller::CallerCapabilities;
 use switchboard::config::{self, ConfigFile, Dialect, Scope};
 use switchboard::{Host, HostBuilder};
 use switchboard_agent::{Agent, DemoModel, UserMessage};
@@ -18,10 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MESSAGES: usize = 10;
 
 /// What can be asked on each channel.
-fn forms() -> Offers {
-    Offers {
+fn forms() -> CallerCapabilities {
+    CallerCapabilities {
         elicit_form: true,
-        ..Offers::default()
+        ..CallerCapabilities::default()
     }
 }
 
@@ -38,7 +38,7 @@ async fn agent_apps_host(scratch: &Scratch) -> Host {
     };
     let config = config::load(&[file]).unwrap();
     let host = HostBuilder::new(config)
-        .offers(forms())
+        .capabilities(forms())
         .start()
         .await
         .unwrap();
@@ -50,7 +50,7 @@ async fn agent_apps_host(scratch: &Scratch) -> Host {
 
 /// A conversation on a channel: each message has the model call a tool that asks.
 async fn converse(host: &Host, channel: &str) -> Arc<TestCaller> {
-    let caller = Arc::new(TestCaller::new(channel).offers(forms()));
+    let caller = Arc::new(TestCaller::new(channel).capabilities(forms()));
     let mut agent = Agent::new(host.clone(), DemoModel, caller.clone());
     for number in 0..MESSAGES {
         let subject = format!("{channel} {number}");

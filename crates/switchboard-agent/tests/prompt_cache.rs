@@ -67,7 +67,7 @@ fn double(vendor: ModelVendor, name: &str) -> (VendorDouble, Arc<Mutex<Vec<Strin
 async fn start(scratch: &Scratch, servers: &[Entry]) -> Host {
     let file = scratch.config_with(ALLOW_ALL, servers);
     let host = HostBuilder::open(file).unwrap().start().await.unwrap();
-    host.settled(PATIENCE).await;
+    host.wait_until_settled(PATIENCE).await;
     host
 }
 
@@ -75,7 +75,7 @@ async fn reload(host: &Host, scratch: &Scratch, servers: &[Entry]) {
     let file = scratch.config_with(ALLOW_ALL, servers);
     let config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
     host.reload(config).await.unwrap();
-    host.settled(PATIENCE).await;
+    host.wait_until_settled(PATIENCE).await;
 }
 
 /// The members of a request, each as its bytes.

@@ -7,7 +7,7 @@ use switchboard::config::ConfigErrors;
 use switchboard::server::{NotReady, State};
 use switchboard::session::RequestFault;
 use switchboard::store::StoreError;
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 use switchboard::trust::AcceptError;
 use switchboard::untrusted::Untrusted;
 
@@ -178,7 +178,7 @@ impl From<CallError> for Failure {
             }
             CallError::UnknownServer { .. } => Self::new(Code::Usage, message)
                 .hint(format!("{} lists them", hints::command(&["status"]))),
-            CallError::Misfit { server, tool, .. } => {
+            CallError::InvalidArguments { server, tool, .. } => {
                 let hint = format!(
                     "{} shows its arguments",
                     hints::command(&["tools", &format!("{server}/{tool}")])
@@ -195,7 +195,9 @@ impl From<CallError> for Failure {
                 }
             }
             CallError::Replaced { server } => Self::new(Code::Unreachable, message).server(server),
-            CallError::Moved { server, .. } => Self::new(Code::Denied, message).server(server),
+            CallError::DefinitionChanged { server, .. } => {
+                Self::new(Code::Denied, message).server(server)
+            }
             CallError::NotReady(not_ready) => not_ready.into(),
             CallError::Request {
                 server,
@@ -205,7 +207,7 @@ impl From<CallError> for Failure {
             } => {
                 let code = code_of_fault(&fault);
                 let hint = match &fault {
-                    RequestFault::Wire(WireFault::Lost(_)) => Some(
+                    RequestFault::Transport(TransportFault::Lost(_)) => Some(
                         "the call may have been executed: check before you repeat it".to_owned(),
                     ),
                     fault if lacks_capability(fault) => Some(
@@ -227,13 +229,13 @@ impl From<CallError> for Failure {
 /// The exit code for a failed request.
 fn code_of_fault(fault: &RequestFault) -> Code {
     match fault {
-        RequestFault::Answered { .. }
+        RequestFault::ErrorResponse { .. }
         | RequestFault::HeaderMismatch { .. }
         | RequestFault::TooLarge { .. }
         | RequestFault::Invalid(_)
         | RequestFault::NotSupported(_)
         | RequestFault::Task(_) => Code::Answered,
-        RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
+        RequestFault::Transport(TransportFault::NeedsLogin(_)) => Code::Login,
         RequestFault::DefinitionChanged | RequestFault::Declined(_) => Code::Denied,
         RequestFault::NotSent(_) => Code::Usage,
         // No response in time, or the connection was lost.
@@ -244,7 +246,7 @@ fn code_of_fault(fault: &RequestFault) -> Code {
 /// The server requires a client capability that the caller does not offer, such as sampling
 /// (2026-07-28).
 fn lacks_capability(fault: &RequestFault) -> bool {
-    matches!(fault, RequestFault::Answered { code: -32021, .. })
+    matches!(fault, RequestFault::ErrorResponse { code: -32021, .. })
 }
 
 impl From<NotReady> for Failure {

@@ -209,18 +209,19 @@ pub(crate) fn describe(hint: Hint, server: &ServerName, tool: Option<&str>) -> O
                 .to_owned()
         }
         Hint::SetIssuer => {
-            "if the new one is right, set `oauth_issuer` to it, and the id and secret to those \
-             that it gave"
+            "if the new authorization server is the right one, set `oauth_issuer` to its URL, and \
+             `oauth_client_id` and the secret to those it issued"
                 .to_owned()
         }
         Hint::ReplaceClient => format!(
-            "if the new one is right, run {}, and set the id and secret that the new one gave",
+            "if the new authorization server is the right one, run {}, then set `oauth_client_id` and \
+             the secret to those it issued",
             command(&["logout", name])
         ),
         Hint::Accept => format!("review it with {}", command(&["trust", name])),
         Hint::Enable(dialect) => format!("{} there to use it", dialect.profile().how_to_enable()),
         Hint::ChangeServerList => "change that list to use it".to_owned(),
-        Hint::StartAgain => "start it again to use it".to_owned(),
+        Hint::StartAgain => "restart the server to use it".to_owned(),
         Hint::CallLater => "call again when another call has ended".to_owned(),
         Hint::AllowTime(field @ TimeField::CallTimeout) => {
             format!(

@@ -23,6 +23,8 @@ mod clients;
 mod coerce;
 /// One file for each command.
 mod command;
+/// The values of a configuration that must not be logged.
+mod config_secrets;
 /// Errors as exit codes and lines on stderr.
 mod failure;
 /// What a gateway writes down about itself, by which commands find it.

@@ -97,7 +97,7 @@ fn print_event(host: &Host, next: NextEvent) {
             .iter()
             .for_each(report_unset_variables),
         // Events were lost, so the servers' current states are read.
-        NextEvent::Gap(_) => host.servers().iter().for_each(report_unset_variables),
+        NextEvent::Lagged(_) => host.servers().iter().for_each(report_unset_variables),
         NextEvent::Event(Event::Reloaded(reloaded)) => {
             reload_lines(&reloaded).into_iter().for_each(output::log)
         }
@@ -140,7 +140,10 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect();
-    lines.extend(rules_changed.then(|| "the configuration changed: other rules apply".to_owned()));
+    lines.extend(
+        rules_changed
+            .then(|| "the configuration changed: the new permission rules apply".to_owned()),
+    );
     lines.extend(pending.iter().map(|PendingChange { server, reason }| {
         let reason = escaped(reason);
         match server {

@@ -274,7 +274,7 @@ pub(crate) async fn wait_until_settled(host: &Host, limit: WaitLimit) {
 }
 
 async fn wait_for_one(server: &ServerHandle, limit: WaitLimit) {
-    let settled = server.settled();
+    let settled = server.wait_until_settled();
     tokio::pin!(settled);
     // Whether it is installing becomes known only while waiting.
     let mut poll = tokio::time::interval(Duration::from_millis(100));
@@ -323,7 +323,7 @@ pub(crate) fn connecting_step(server: &ServerHandle, step: ConnectStep) -> Strin
     }
 }
 
-/// A call's progress: `server/tool 3 of 10: reading`.
+/// A request's progress: `server/tool 3 of 10: reading`.
 pub(crate) fn describe(progress: &Progress) -> String {
     let share = match progress.total {
         Some(total) if total > 0.0 => format!("{} of {}", progress.progress, total),
@@ -334,9 +334,12 @@ pub(crate) fn describe(progress: &Progress) -> String {
         .as_ref()
         .map(|message| format!(": {}", message.for_terminal_line()))
         .unwrap_or_default();
-    format!(
-        "{}/{} {share}{words}",
-        progress.id.server,
-        progress.id.tool.untrusted().for_terminal_line()
-    )
+    match &progress.id {
+        Some(id) => {
+            let tool = id.tool.untrusted();
+            let tool = tool.for_terminal_line();
+            format!("{}/{tool} {share}{words}", id.server)
+        }
+        None => format!("{share}{words}"),
+    }
 }

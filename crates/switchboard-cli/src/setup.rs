@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use switchboard::auth::AuthContext;
-use switchboard::caller::{Offers, Root};
-use switchboard::config::{
-    self, Config, Endpoint, Environment, ProjectPermissions, Scope, ServerConfig,
-};
+use switchboard::caller::{CallerCapabilities, Root};
+use switchboard::config::{self, Config, Environment, ProjectPermissions, Scope, ServerConfig};
 use switchboard::launch::{Containment, Launcher};
 use switchboard::name::ServerName;
-use switchboard::secret::{Redactor, Secret};
+use switchboard::secret::Redactor;
 use switchboard::store::Store;
 use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
@@ -20,6 +18,7 @@ use switchboard_agent::builtin_tools::Denylist;
 use tokio::sync::{Notify, watch};
 
 use crate::arguments::Options;
+use crate::config_secrets::ConfigSecrets;
 use crate::failure::{Code, Failure};
 use crate::paths::{self, Paths};
 use crate::view::server::escaped;
@@ -44,7 +43,7 @@ pub(crate) struct Setup {
     /// The roots that are offered to servers; `None` if no folder was given.
     roots: Option<Vec<Root>>,
     /// The client capabilities that are declared to servers.
-    offers: Offers,
+    offers: CallerCapabilities,
     /// Whether the cached offers of a server are used until it is connected.
     offers_cached: bool,
     /// The folders that the built-in tools may use; empty without built-in tools.
@@ -110,10 +109,10 @@ impl Setup {
             scope,
             roots,
             // Offered even without a terminal: then each question is declined, with a line on stderr.
-            offers: Offers {
+            offers: CallerCapabilities {
                 elicit_form: true,
                 elicit_url: true,
-                ..Offers::default()
+                ..CallerCapabilities::default()
             },
             workspace: Vec::new(),
             denylist: Denylist::default(),
@@ -121,7 +120,7 @@ impl Setup {
             json: options.json,
         };
         if options.verbosity() > 0 {
-            logging::redact(setup.secrets());
+            logging::redact(setup.secrets().of(&setup.config));
         }
         Ok(setup)
     }
@@ -137,45 +136,20 @@ impl Setup {
 
     /// Removes every value that must not be logged.
     pub(crate) fn redactor(&self) -> Redactor {
-        Redactor::new(self.secrets())
+        Redactor::new(self.secrets().of(&self.config))
+    }
+
+    /// Finds the values that must not be logged.
+    pub(crate) fn secrets(&self) -> ConfigSecrets {
+        ConfigSecrets {
+            environment: self.environment.clone(),
+            store: self.store.clone(),
+        }
     }
 
     /// Declares sampling, which the conversation's model answers.
     pub(crate) fn offer_sampling(&mut self) {
         self.offers.sampling = true;
-    }
-
-    /// Every value that must not be logged: as written, and as expanded if the entry is trusted.
-    fn secrets(&self) -> Vec<Secret> {
-        let mut secrets = Vec::new();
-        if let Some(model) = &self.config.model {
-            let resolved = model.resolve(&self.environment).ok();
-            let keys = resolved.into_iter().chain([model.clone()]);
-            secrets.extend(keys.filter_map(|model| model.api_key));
-        }
-        for server in self.config.servers.values() {
-            match &server.endpoint {
-                Endpoint::Http(http) => {
-                    secrets.extend(http.headers.values().cloned());
-                    let auth = [&http.auth.bearer_token, &http.auth.client_secret];
-                    secrets.extend(auth.into_iter().flatten().cloned());
-                    if self.is_trusted(server) {
-                        let resolved = config::resolve_url(http, &self.environment);
-                        secrets.extend(resolved.into_iter().flat_map(|resolved| resolved.secrets));
-                    }
-                }
-                Endpoint::Stdio(stdio) => {
-                    secrets.extend(stdio.env.values().cloned());
-                    if self.is_trusted(server) {
-                        let launch =
-                            config::resolve_launch(stdio, &server.source.folder, &self.environment);
-                        secrets.extend(launch.into_iter().flat_map(|launch| launch.secrets));
-                    }
-                }
-                Endpoint::Invalid(_) => {}
-            }
-        }
-        secrets
     }
 
     /// The authorization settings, with the vault of this machine.
@@ -321,7 +295,7 @@ impl Setup {
             .launcher(launcher)
             .tools(tools)
             .log_folder(paths.state.clone())
-            .offers(offers);
+            .capabilities(offers);
         if let Some(folder) = private_folder {
             builder = builder.private_folder(folder);
         }

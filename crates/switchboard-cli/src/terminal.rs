@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
-    ElicitationKind, LogLine, Offers, Progress,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer,
+    Elicitation, ElicitationKind, LogLine, Progress,
 };
 use switchboard::event::LogLevel;
 use tokio::sync::Mutex;
@@ -77,11 +77,11 @@ impl Caller for TerminalCaller {
         &ID
     }
 
-    fn offers(&self) -> Offers {
-        Offers {
+    fn capabilities(&self) -> CallerCapabilities {
+        CallerCapabilities {
             elicit_form: true,
             elicit_url: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         }
     }
 

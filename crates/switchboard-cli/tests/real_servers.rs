@@ -285,7 +285,7 @@ fn doctor_finds_nothing_wrong() {
             .as_array()
             .unwrap()
             .iter()
-            .find(|fact| fact["fact"] == "Offers")
+            .find(|fact| fact["fact"] == "CallerCapabilities")
             .unwrap();
         assert!(
             !offers["value"].as_str().unwrap().starts_with("0 tools"),

@@ -92,7 +92,7 @@ fn unknown_transport() {
 }
 
 #[test]
-fn both_command_and_url_or_neither() {
+fn an_entry_needs_exactly_one_of_command_and_url() {
     check(
         "[servers.a]\ncommand = \"x\"\nurl = \"https://x\"\n",
         &[
@@ -136,7 +136,7 @@ fn bad_duration() {
 }
 
 #[test]
-fn bad_server_name() {
+fn an_invalid_server_name_is_rejected_with_the_expected_form() {
     let expected =
         "expected 1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end";
     check(

@@ -11,8 +11,8 @@ use super::fingerprint::FingerprintHasher;
 use super::reference::{ReferenceSyntax, TextRole};
 use super::sensitive::{is_ordinary, secrets_in_arguments};
 use super::{
-    Endpoint, Environment, Fingerprint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant, Scope,
-    ServerConfig, StdioEndpoint, loader_variables, program,
+    Endpoint, Environment, Fingerprint, HttpAuth, HttpEndpoint, HttpTransportKind, OAuthGrant,
+    Scope, ServerConfig, StdioEndpoint, loader_variables, program,
 };
 use crate::name::ServerName;
 use crate::secret::{Redactor, Secret};
@@ -126,9 +126,9 @@ impl<'a> EntryFacts<'a> {
         self.lines.push(format!("url: {:?}", http.url));
         self.deciding.push(http.url.as_str());
         self.lines.extend(match http.wire {
-            HttpWire::Auto => None,
-            HttpWire::Streamable => Some("transport: \"http\"".to_owned()),
-            HttpWire::Sse => Some("transport: \"sse\"".to_owned()),
+            HttpTransportKind::Auto => None,
+            HttpTransportKind::Streamable => Some("transport: \"http\"".to_owned()),
+            HttpTransportKind::Sse => Some("transport: \"sse\"".to_owned()),
         });
         let headers = http.headers.iter();
         for (name, value) in sorted(headers.map(|(name, value)| (name.as_str(), value.expose()))) {

@@ -95,7 +95,7 @@ pub struct HttpEndpoint {
     /// Sent with each request; values are secret.
     pub headers: IndexMap<String, Secret>,
     /// The HTTP transport.
-    pub wire: HttpWire,
+    pub wire: HttpTransportKind,
     /// Credentials, besides the headers.
     pub auth: HttpAuth,
     /// The reference syntax of these texts.
@@ -108,7 +108,7 @@ impl HttpEndpoint {
         Self {
             url: url.into(),
             headers: IndexMap::new(),
-            wire: HttpWire::default(),
+            wire: HttpTransportKind::default(),
             auth: HttpAuth::default(),
             syntax: ReferenceSyntax::default(),
         }
@@ -152,7 +152,7 @@ pub enum OAuthGrant {
 
 /// Which HTTP transport to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum HttpWire {
+pub enum HttpTransportKind {
     /// Streamable HTTP, then HTTP+SSE as the specification says.
     #[default]
     Auto,

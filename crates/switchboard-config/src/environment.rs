@@ -9,7 +9,8 @@ use crate::secret::Secret;
 pub struct Environment(BTreeMap<String, Secret>);
 
 impl Environment {
-    /// From pairs, such as `std::env::vars()`.
+    /// From pairs. Those of a process are best taken from `std::env::vars_os()`, since
+    /// `std::env::vars()` panics if one is not Unicode.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(
             variables

@@ -4,7 +4,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::reference::{ReferenceSyntax, TextRole};
 use super::source::Scope;
-use super::{Endpoint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant, ServerConfig, StdioEndpoint};
+use super::{
+    Endpoint, HttpAuth, HttpEndpoint, HttpTransportKind, OAuthGrant, ServerConfig, StdioEndpoint,
+};
 use crate::secret::Secret;
 
 /// Identifies the launch of a server: BLAKE3 over its endpoint as written, independent of
@@ -169,9 +171,9 @@ impl FingerprintHasher {
             headers.map(|(name, value)| (name.as_str(), value.expose())),
         );
         let wire: &[u8] = match http.wire {
-            HttpWire::Auto => b"auto",
-            HttpWire::Streamable => b"streamable",
-            HttpWire::Sse => b"sse",
+            HttpTransportKind::Auto => b"auto",
+            HttpTransportKind::Streamable => b"streamable",
+            HttpTransportKind::Sse => b"sse",
         };
         self.part("wire", wire);
         if http.auth != HttpAuth::default() {

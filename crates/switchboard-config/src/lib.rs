@@ -86,7 +86,9 @@ pub use edit::{
     Change, EditFault, EditOutcome, EntryAddress, EntryField, NewServer, ServerTarget, edit,
     replace_file, sample,
 };
-pub use endpoint::{Endpoint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant, StdioEndpoint};
+pub use endpoint::{
+    Endpoint, HttpAuth, HttpEndpoint, HttpTransportKind, OAuthGrant, StdioEndpoint,
+};
 pub use entry_values::{DisplayValue, EntryValue, VariableState, VariableUse, variable_uses};
 pub use environment::Environment;
 pub use fingerprint::Fingerprint;

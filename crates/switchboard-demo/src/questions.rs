@@ -123,7 +123,7 @@ fn run_modern(
         && let Some(answer) =
             answer_among(call.params.input_responses, &key(answers.len()), &question)?
     {
-        if let Some(failure) = misfit(script, arguments, &answers, &answer) {
+        if let Some(failure) = schema_violation(script, arguments, &answers, &answer) {
             return Ok(Outcome::Done(failure));
         }
         answers.push(answer);
@@ -228,7 +228,7 @@ async fn converse(
                 &json!({"elicitationId": elicitation_id}),
             );
         }
-        if let Some(failure) = misfit(script, arguments, &answers, &answer) {
+        if let Some(failure) = schema_violation(script, arguments, &answers, &answer) {
             return Ok(failure);
         }
         answers.push(answer);
@@ -236,7 +236,7 @@ async fn converse(
 }
 
 /// The failure of an accepted answer that does not match its form.
-fn misfit(
+fn schema_violation(
     script: Script,
     arguments: &Map<String, Value>,
     before: &[Answer],

@@ -1,8 +1,8 @@
 //! The queue of calls that wait for an operator, because their client cannot be asked.
 //!
 //! A call is held for a while, then answered with an error that names the approval. A yes after that
-//! is stored as a permit for exactly that call: same principal, tool, definition and arguments;
-//! used once, within ten minutes. No answer means no.
+//! is stored as a permit for exactly that call: same principal, tool, launch, definition and
+//! arguments; used once, within ten minutes. No answer means no.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -25,11 +25,15 @@ const LIFETIME: Duration = Duration::from_secs(600);
 /// How often a waiting client gets a progress notification.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How many approvals may wait, and how many permits are stored. More calls are denied; of more
-/// permits the oldest is removed.
-const MAX_WAITING: usize = 64;
+/// How many approvals may wait, of all principals and of one. For more, the oldest whose call was
+/// answered already is removed; if all calls are held, the new one is denied.
+const MAX_WAITING: usize = 256;
+const MAX_WAITING_OF_PRINCIPAL: usize = 32;
 
-/// What identifies a call: principal, tool, definition and arguments.
+/// How many permits are stored. Of more the oldest is removed.
+const MAX_PERMITS: usize = 64;
+
+/// What identifies a call: principal, tool, launch, definition and arguments.
 type CallDigest = blake3::Hash;
 
 /// The queue. An operator answers through [`decide`](Self::decide).
@@ -45,8 +49,15 @@ pub struct ApprovalQueue {
 struct QueueState {
     last_id: u64,
     waiting: BTreeMap<u64, QueueEntry>,
-    /// Calls that an operator allowed after they were answered with an error, each with its expiry.
-    permits: HashMap<CallDigest, Instant>,
+    /// Calls that an operator allowed after they were answered with an error.
+    permits: HashMap<CallDigest, StoredPermit>,
+}
+
+/// A permit for one call of this principal.
+#[derive(Debug)]
+struct StoredPermit {
+    principal: Principal,
+    expires: Instant,
 }
 
 #[derive(Debug)]
@@ -136,13 +147,33 @@ impl ApprovalQueue {
             (false, _) => ApprovalEffect::Denied,
             (true, true) => ApprovalEffect::Runs,
             (true, false) => {
-                state.add_permit(entry.digest, now + LIFETIME);
+                let permit = StoredPermit {
+                    principal: entry.shown.principal.clone(),
+                    expires: now + LIFETIME,
+                };
+                state.add_permit(entry.digest, permit);
                 ApprovalEffect::Kept
             }
         };
         drop(state);
         self.changed();
         Some((entry.shown, effect))
+    }
+
+    /// Removes the waiting calls and the permits of a client whose token was revoked; returns the
+    /// calls.
+    pub(crate) fn remove_client(&self, client: &Principal) -> Vec<WaitingCall> {
+        let mut state = lock(&self.state);
+        state
+            .permits
+            .retain(|_, permit| permit.principal != *client);
+        let removed = state
+            .waiting
+            .extract_if(.., |_, entry| entry.shown.principal == *client);
+        let removed: Vec<_> = removed.map(|(_, entry)| entry.shown).collect();
+        drop(state);
+        self.changed();
+        removed
     }
 
     /// Counts changes of the queue.
@@ -164,7 +195,6 @@ impl ApprovalQueue {
         if state.permits.remove(&digest).is_some() {
             return Ok(Entered::Permitted);
         }
-        let is_full = state.waiting.len() >= MAX_WAITING;
         let repeated = state
             .waiting
             .values_mut()
@@ -175,12 +205,10 @@ impl ApprovalQueue {
                 entry.last_call = now;
                 entry.shown.id
             }
-            None if is_full => {
-                return Err(format!(
-                    "{MAX_WAITING} calls wait for approval already; try again later"
-                ));
+            None => {
+                state.make_room(call.principal)?;
+                state.add(call, digest, answer, now)
             }
-            None => state.add(call, digest, answer, now),
         };
         drop(state);
         self.changed();
@@ -198,39 +226,21 @@ impl ApprovalQueue {
             Ok(Entered::Waiting(waiting)) => waiting,
             Err(reason) => return Approval::no(reason),
         };
-        let id = waiting.id;
         let deadline = Instant::now() + self.hold;
         let mut reports = interval_at(Instant::now(), REPORT_INTERVAL);
         loop {
             tokio::select! {
                 answer = timeout_at(deadline, &mut waiting.answer) => {
-                    waiting.is_done = true;
                     return match answer {
-                        Ok(Ok(true)) => Approval::Once,
-                        Ok(_) => Approval::no("an operator denied it"),
-                        Err(_) => {
-                            self.release(id);
-                            Approval::Pending {
-                                number: id,
-                                next_step: format!(
-                                    "once an operator has allowed it (`switchboard approvals allow {id}`, or the status page), \
-                                     call again with the same arguments"
-                                ),
-                            }
-                        }
+                        Ok(answer) => waiting.decided(answer.ok()),
+                        Err(_) => waiting.release(),
                     };
                 }
-                _ = reports.tick() => (call.report)(&format!("approval {id} waits for an operator")),
+                _ = reports.tick() => {
+                    (call.keep_alive)(&format!("approval {} waits for an operator", waiting.id));
+                }
             }
         }
-    }
-
-    /// The call was answered with an error; its approval still waits.
-    fn release(&self, id: u64) {
-        if let Some(entry) = lock(&self.state).waiting.get_mut(&id) {
-            entry.answer = None;
-        }
-        self.changed();
     }
 }
 
@@ -251,6 +261,41 @@ struct WaitGuard<'q> {
     id: u64,
     answer: oneshot::Receiver<bool>,
     is_done: bool,
+}
+
+impl WaitGuard<'_> {
+    /// An operator's answer. `None` if the approval was removed without one.
+    fn decided(mut self, is_allowed: Option<bool>) -> Approval {
+        self.is_done = true;
+        match is_allowed {
+            Some(true) => Approval::Once,
+            Some(false) => Approval::no("an operator denied it"),
+            None => Approval::no("the token of this client was revoked"),
+        }
+    }
+
+    /// Answers the call with an error, while its approval still waits.
+    fn release(mut self) -> Approval {
+        let mut state = lock(&self.queue.state);
+        let Some(entry) = state.waiting.get_mut(&self.id) else {
+            // An operator has answered since the deadline.
+            drop(state);
+            let answer = self.answer.try_recv();
+            return self.decided(answer.ok());
+        };
+        entry.answer = None;
+        drop(state);
+        self.is_done = true;
+        self.queue.changed();
+        let id = self.id;
+        Approval::Pending {
+            number: id,
+            next_step: format!(
+                "once an operator has allowed it (`switchboard approvals allow {id}`, or the status page), \
+                 call again with the same arguments"
+            ),
+        }
+    }
 }
 
 impl Drop for WaitGuard<'_> {
@@ -293,21 +338,41 @@ impl QueueState {
         id
     }
 
+    /// Makes room for one more approval of this principal. The error is for the client.
+    fn make_room(&mut self, principal: &Principal) -> Result<(), String> {
+        let is_own = |entry: &&QueueEntry| entry.shown.principal == *principal;
+        let own = self.waiting.values().filter(is_own).count();
+        let is_full = own >= MAX_WAITING_OF_PRINCIPAL;
+        if !is_full && self.waiting.len() < MAX_WAITING {
+            return Ok(());
+        }
+        let mut removable = self
+            .waiting
+            .values()
+            .filter(|entry| entry.answer.is_none() && (!is_full || is_own(entry)));
+        let Some(oldest) = removable.next().map(|entry| entry.shown.id) else {
+            let message = "too many calls wait for approval already; try again later";
+            return Err(message.to_owned());
+        };
+        self.waiting.remove(&oldest);
+        Ok(())
+    }
+
     /// Stores a permit. If there are too many, the one that would expire first is removed.
-    fn add_permit(&mut self, digest: CallDigest, until: Instant) {
-        if self.permits.len() >= MAX_WAITING {
-            let first = self.permits.iter().min_by_key(|(_, until)| **until);
+    fn add_permit(&mut self, digest: CallDigest, permit: StoredPermit) {
+        if self.permits.len() >= MAX_PERMITS {
+            let first = self.permits.iter().min_by_key(|(_, permit)| permit.expires);
             if let Some(first) = first.map(|(digest, _)| *digest) {
                 self.permits.remove(&first);
             }
         }
-        self.permits.insert(digest, until);
+        self.permits.insert(digest, permit);
     }
 
     fn remove_expired(&mut self, now: Instant) {
         self.waiting
             .retain(|_, entry| entry.answer.is_some() || entry.last_call + LIFETIME > now);
-        self.permits.retain(|_, until| *until > now);
+        self.permits.retain(|_, permit| permit.expires > now);
     }
 }
 
@@ -318,6 +383,7 @@ fn digest(call: &HeldCall<'_>) -> CallDigest {
         call.principal.as_str().as_bytes(),
         request.id.server.as_str().as_bytes(),
         request.id.tool.as_wire().as_bytes(),
+        &request.launch.0,
         &request.definition.hash.0,
         request.arguments.as_bytes(),
     ] {

@@ -19,9 +19,9 @@ pub struct HeldCall<'a> {
     pub principal: &'a Principal,
     /// The tool, the arguments, and why approval is needed.
     pub request: &'a ApprovalRequest,
-    /// Reports progress to the client, so that it does not time out; does nothing if the client sent
-    /// no progress token.
-    pub report: &'a (dyn Fn(&str) + Send + Sync),
+    /// Sends progress to the client, so that it does not time out; does nothing if the client sent no
+    /// progress token.
+    pub keep_alive: &'a (dyn Fn(&str) + Send + Sync),
 }
 
 /// Denies every call whose client cannot be asked.

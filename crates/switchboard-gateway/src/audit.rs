@@ -30,8 +30,8 @@ mod shape;
 /// The most bytes that wait to be written.
 const MAX_PENDING_BYTES: usize = 1 << 20;
 
-/// So many bytes are written at once, without waiting for more: 1 MiB is filled in less time than
-/// lines are collected for, at 70,000 calls a second.
+/// Once this many bytes are pending, they are written without waiting for the rest of [`COLLECT`]: at
+/// 70,000 calls a second, 1 MiB would be full before that time is over.
 const WRITE_BYTES: usize = 128 << 10;
 
 /// How many lines are stored for the status page.
@@ -69,7 +69,6 @@ struct AuditState {
     /// Why the last lines could not be written.
     fault: watch::Sender<Option<String>>,
     arguments: AuditArguments,
-    redactor: Redactor,
     path: Option<PathBuf>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -84,6 +83,7 @@ struct AuditBuffer {
     recent_bytes: usize,
     is_closed: bool,
     clock: AuditClock,
+    redactor: Redactor,
 }
 
 /// The time as text; only the milliseconds are formatted for each line.
@@ -127,14 +127,16 @@ impl AuditLog {
 
     fn new(path: Option<PathBuf>, arguments: AuditArguments, redactor: Redactor) -> Self {
         Self(Arc::new(AuditState {
-            buffer: Mutex::default(),
+            buffer: Mutex::new(AuditBuffer {
+                redactor,
+                ..AuditBuffer::default()
+            }),
             is_pending: Notify::new(),
             is_filled: Notify::new(),
             lines: watch::channel(0).0,
             dropped: AtomicU64::new(0),
             fault: watch::channel(None).0,
             arguments,
-            redactor,
             path,
             writer: Mutex::default(),
         }))
@@ -149,8 +151,8 @@ impl AuditLog {
         buffer.clock.write(&mut text);
         text.push_str("\",");
         let start = text.len();
-        line.write(&mut text, self.0.arguments, &self.0.redactor);
-        if let Cow::Owned(redacted) = self.0.redactor.redact(&text[start..]) {
+        line.write(&mut text, self.0.arguments, &buffer.redactor);
+        if let Cow::Owned(redacted) = buffer.redactor.redact(&text[start..]) {
             text.truncate(start);
             text.push_str(&redacted);
         }
@@ -184,6 +186,11 @@ impl AuditLog {
         if self.0.lines.receiver_count() > 0 {
             self.0.lines.send_modify(|count| *count += 1);
         }
+    }
+
+    /// Replaces the redactor: the configuration has changed.
+    pub fn set_redactor(&self, redactor: Redactor) {
+        lock(&self.0.buffer).redactor = redactor;
     }
 
     /// The recorded form of a call's arguments.

@@ -19,7 +19,7 @@ use switchboard::revision::Era;
 use switchboard::sync::lock;
 use switchboard::untrusted::escaped_line;
 use switchboard::{
-    Approval, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers, RawJson,
+    Approval, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer, Elicitation, RawJson,
 };
 
 use tokio::sync::Notify;
@@ -60,7 +60,7 @@ pub(crate) struct RequestCaller {
     /// Whether approval was asked for.
     pub(crate) was_asked: AtomicBool,
     /// The host's report of the call, once it has ended.
-    pub(crate) report: Mutex<Option<CallReport>>,
+    pub(crate) call_report: Mutex<Option<CallReport>>,
     /// The span of the request to the server.
     pub(crate) span: ClientSpan,
     /// Notified when the server makes a task of the call.
@@ -79,6 +79,9 @@ pub(crate) struct RequestCaller {
 pub(crate) struct RequestRoute {
     pub(crate) outbound: Outbound,
     pub(crate) progress_token: Option<RawJson>,
+    /// The client to ask, if it is not the one that made the request: another session of the same
+    /// principal, which waits for the result of a task.
+    pub(crate) other_client: Option<Arc<ClientState>>,
 }
 
 impl RequestCaller {
@@ -103,11 +106,12 @@ impl RequestCaller {
             route: Mutex::new(Some(RequestRoute {
                 outbound: responder.outbound.clone(),
                 progress_token: request.params.meta().progress_token.clone(),
+                other_client: None,
             })),
             inputs: InputRequests::default(),
             approval: Mutex::default(),
             was_asked: AtomicBool::new(false),
-            report: Mutex::default(),
+            call_report: Mutex::default(),
             span: settings
                 .traces
                 .client_span(&responder.span, &request.method),
@@ -146,8 +150,9 @@ impl RequestCaller {
                     Some(task) => related(params, task).into(),
                     None => Cow::from(params),
                 };
-                let seal = self.client.question_seal(&*self.settings.cluster);
-                let questions = &self.client.questions;
+                let client = route.other_client.as_ref().unwrap_or(&self.client);
+                let seal = client.question_seal(&*self.settings.cluster);
+                let questions = &client.questions;
                 let question = questions.ask(seal, &route.outbound, method, &params);
                 let result = question.await.ok_or_else(gone)?.map_err(NoResult::Error)?;
                 // The task is ours: the server does not know it.
@@ -161,11 +166,11 @@ impl RequestCaller {
 
     async fn ask_approval(&self, request: &ApprovalRequest) -> Approval {
         if !self.capabilities.offers.elicit_form {
-            let report = |line: &str| self.report(line);
+            let keep_alive = |line: &str| self.send_own_progress(line);
             let call = HeldCall {
                 principal: &self.client.principal,
                 request,
-                report: &report,
+                keep_alive: &keep_alive,
             };
             return self.settings.approvals.approve(&call).await;
         }
@@ -182,7 +187,7 @@ impl RequestCaller {
     }
 
     /// Sends progress of the gateway's own, so that the client does not time out.
-    fn report(&self, line: &str) {
+    fn send_own_progress(&self, line: &str) {
         let progress = lock(&self.sent_progress).next_own();
         let params = json!({"progress": progress, "message": line});
         self.send_progress(&RawJson::from(params));
@@ -193,6 +198,7 @@ impl RequestCaller {
         let Some(RequestRoute {
             outbound,
             progress_token: Some(token),
+            ..
         }) = self.route()
         else {
             return;
@@ -200,9 +206,13 @@ impl RequestCaller {
         let members = params.members().unwrap_or_default();
         let others = members.iter().filter(|(key, _)| key != "progressToken");
         let others = others.map(|(key, value)| (&**key, &value.as_bytes()[..]));
-        let token = std::iter::once(("progressToken", &token.as_bytes()[..]));
-        let params = reply::object(token.chain(others));
-        outbound.send(reply::notification("notifications/progress", &params));
+        let token_member = std::iter::once(("progressToken", &token.as_bytes()[..]));
+        let params = reply::object(token_member.chain(others));
+        let message = reply::notification("notifications/progress", &params);
+        // Up to the separator after the token, which is the first member.
+        let after_token = params.len() - r#"{"progressToken":,"#.len() - token.as_bytes().len();
+        let prefix_len = message.len() - "}".len() - after_token;
+        outbound.send_progress(message, prefix_len);
     }
 }
 
@@ -227,7 +237,7 @@ impl Caller for RequestCaller {
         &self.client.caller_id
     }
 
-    fn offers(&self) -> Offers {
+    fn capabilities(&self) -> CallerCapabilities {
         self.capabilities.offers
     }
 
@@ -327,7 +337,7 @@ impl Caller for RequestCaller {
         };
         if let Some(route) = self.route().filter(|_| passes_level) {
             let message = reply::notification("notifications/message", line.params.as_bytes());
-            route.outbound.send(message);
+            route.outbound.send_request_log(message);
         }
     }
 
@@ -345,7 +355,7 @@ impl Caller for RequestCaller {
     }
 
     fn call_ended(&self, report: CallReport) {
-        *lock(&self.report) = Some(report);
+        *lock(&self.call_report) = Some(report);
     }
 
     fn sampling_decided(&self, decision: &SamplingDecision<'_>) {
@@ -384,7 +394,7 @@ impl Caller for RequestCaller {
 /// The form that asks a person for approval.
 fn approval_form(request: &ApprovalRequest) -> Value {
     let mut message = format!(
-        "Allow this call of {}? It is asked because {}.\nArguments: {}",
+        "Allow this call of {}?\nReason for asking: {}\nArguments: {}",
         request.id.shown(),
         request.because,
         shown_arguments(&request.arguments)

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use serde_json::json;
 use switchboard::event::{Event, Events, LogLevel, NextEvent};
@@ -13,7 +14,8 @@ use switchboard::wire::RequestId;
 use switchboard::{CallerId, RawJson, ServerName};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use crate::caller::ELICITATION_COMPLETE;
 use crate::client::{ClientState, Responder};
@@ -25,13 +27,17 @@ use crate::params::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::pending_changes;
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
+use crate::subscriptions::{SubscribedResource, Subscriber};
 
 /// How many resources one `subscriptions/listen` may name.
 const MAX_RESOURCES: usize = 1024;
 
+/// How long the acknowledgement of `subscriptions/listen` waits for servers to confirm.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Passes on events of the host, until the host or the gateway ends.
-pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
-    let Some(mut reporter) = gateway.upgrade().as_ref().map(Reporter::new) else {
+pub(crate) async fn run(mut events: Events, gateway: Weak<GatewayState>) {
+    let Some(mut notifier) = gateway.upgrade().as_ref().map(ChangeNotifier::new) else {
         return;
     };
     loop {
@@ -43,33 +49,33 @@ pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
             return;
         };
         match next {
-            Ok(Some(event)) => reporter.report_event(&gateway, event),
+            Ok(Some(event)) => notifier.notify(&gateway, event),
             Ok(None) => return,
-            Err(GraceEnded) => report_lost(&gateway),
+            Err(GraceEnded) => notify_of_lost_servers(&gateway),
         }
     }
 }
 
-struct Reporter {
+struct ChangeNotifier {
     states: ServerStates,
     /// The changes that clients were notified of, or find in the instructions.
     pending: Vec<PendingChange>,
     loop_checks: JoinSet<()>,
 }
 
-impl Reporter {
+impl ChangeNotifier {
     /// Observes the servers that are connected already.
     fn new(gateway: &Arc<GatewayState>) -> Self {
-        let mut reporter = Self {
+        let mut notifier = Self {
             states: ServerStates::default(),
             pending: gateway.host.pending_changes(),
             loop_checks: JoinSet::new(),
         };
         for server in gateway.host.servers().iter() {
-            reporter.check_for_loop(gateway, server);
+            notifier.check_for_loop(gateway, server);
         }
-        reporter.states.observe_all(gateway);
-        reporter
+        notifier.states.observe_all(gateway);
+        notifier
     }
 
     fn check_for_loop(&mut self, gateway: &Arc<GatewayState>, server: &ServerHandle) {
@@ -78,7 +84,7 @@ impl Reporter {
         self.loop_checks.spawn(check);
     }
 
-    fn report_event(&mut self, gateway: &Arc<GatewayState>, event: NextEvent) {
+    fn notify(&mut self, gateway: &Arc<GatewayState>, event: NextEvent) {
         if let NextEvent::Event(Event::State { server, state }) = &event {
             self.states.observe(gateway, server, state);
             if matches!(state, State::Ready { .. })
@@ -89,28 +95,30 @@ impl Reporter {
         }
         if matches!(
             event,
-            NextEvent::Event(Event::Reloaded(_)) | NextEvent::Gap(_)
+            NextEvent::Event(Event::Reloaded(_)) | NextEvent::Lagged(_)
         ) {
             self.states.observe_all(gateway);
             // Servers that are new have no log level yet.
             gateway.update_log_level();
-            report_pending(gateway, &mut self.pending);
+            notify_of_pending_changes(gateway, &mut self.pending);
         }
-        report_lost(gateway);
+        notify_of_lost_servers(gateway);
         match event {
-            // Of missed events only changed lists can be reported again.
-            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => report_lists(gateway),
+            // Of missed events only changed lists can be notified again.
+            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Lagged(_) => {
+                notify_of_lists(gateway);
+            }
             NextEvent::Event(Event::ResourceUpdated { server, uri }) => {
-                report_resource(gateway, &server, uri.raw());
+                notify_of_resource(gateway, &server, uri.raw());
             }
             NextEvent::Event(Event::Log {
                 server,
                 level,
                 params,
                 ..
-            }) => report_log(gateway, &server, &level, &params),
+            }) => notify_of_log(gateway, &server, &level, &params),
             NextEvent::Event(Event::ElicitationComplete { caller, params, .. }) => {
-                report_elicitation(gateway, &caller, &params);
+                notify_of_elicitation(gateway, &caller, &params);
             }
             _ => {}
         }
@@ -161,13 +169,13 @@ impl ServerStates {
 }
 
 /// Notifies clients if servers were lost or came back.
-fn report_lost(gateway: &GatewayState) {
+fn notify_of_lost_servers(gateway: &GatewayState) {
     if gateway.lost_servers.update(Instant::now()) {
-        report_lists(gateway);
+        notify_of_lists(gateway);
     }
 }
 
-fn report_lists(gateway: &GatewayState) {
+fn notify_of_lists(gateway: &GatewayState) {
     for (selection, change) in gateway.announce() {
         for client in gateway.clients() {
             if client.is_initialized() && client.selection == selection {
@@ -187,7 +195,7 @@ fn report_lists(gateway: &GatewayState) {
     }
 }
 
-fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
+fn notify_of_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
     let subscribers = gateway.subscriptions.subscribers(server, uri);
     let method = "notifications/resources/updated";
     for client in gateway.clients() {
@@ -207,7 +215,7 @@ fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
 
 /// A log of a legacy server that belongs to no call goes to a client only if no other client could
 /// have caused it.
-fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: &RawJson) {
+fn notify_of_log(gateway: &GatewayState, server: &ServerName, level: &str, params: &RawJson) {
     let sees_server = |client: &Arc<ClientState>| client.selection.includes(server);
     let clients: Vec<_> = gateway.clients().into_iter().filter(sees_server).collect();
     let mut busy = clients.iter().filter(|client| client.is_busy());
@@ -227,7 +235,7 @@ fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: 
 }
 
 /// The client that was sent to a page is notified that the server has what it asked for there.
-fn report_elicitation(gateway: &GatewayState, caller: &CallerId, params: &RawJson) {
+fn notify_of_elicitation(gateway: &GatewayState, caller: &CallerId, params: &RawJson) {
     for client in gateway.clients() {
         if client.is_initialized() && client.caller_id == *caller {
             let message = reply::notification(ELICITATION_COMPLETE, params.as_bytes());
@@ -238,7 +246,7 @@ fn report_elicitation(gateway: &GatewayState, caller: &CallerId, params: &RawJso
 
 /// Sends a log message about each change that began to wait since `known`, to clients that asked for
 /// logs. A modern client gets logs of its own requests only.
-fn report_pending(gateway: &GatewayState, known: &mut Vec<PendingChange>) {
+fn notify_of_pending_changes(gateway: &GatewayState, known: &mut Vec<PendingChange>) {
     let waiting = gateway.host.pending_changes();
     for change in waiting.iter().filter(|change| !known.contains(change)) {
         let text = pending_changes::describe(change, &gateway.settings);
@@ -272,25 +280,16 @@ pub(crate) async fn listen(
         Ok(filter) => filter,
         Err(fault) => return responder.error(&ErrorReply::invalid_params(fault)).await,
     };
-    let number = gateway.number();
-    let _guard = ListenerGuard {
+    let guard = ListenerGuard {
         gateway: gateway.clone(),
-        number,
+        number: gateway.number(),
+        ended: CancellationToken::new(),
     };
-    let mut accepted = HashSet::new();
-    for uri in &filter.resource_subscriptions {
-        let Some(server) = gateway.server_of_resource(&request.client.selection, uri) else {
-            continue;
-        };
-        let subscribed = gateway
-            .subscriptions
-            .add(&gateway.host, server, uri, number);
-        tokio::select! {
-            outcome = subscribed => if outcome.is_ok() { accepted.insert(uri.clone()); },
-            () = cancel.notified() => return,
-            () = responder.outbound.closed() => return,
-        }
-    }
+    let accepted = tokio::select! {
+        accepted = subscribe(&guard, request, &filter) => accepted,
+        () = cancel.notified() => return,
+        () = responder.outbound.closed() => return,
+    };
     filter
         .resource_subscriptions
         .retain(|uri| accepted.contains(uri));
@@ -307,7 +306,7 @@ pub(crate) async fn listen(
         // A change is notified after the acknowledgement, and none is missed.
         let mut listeners = lock(&gateway.listeners);
         listener.acknowledge();
-        listeners.insert(number, listener);
+        listeners.insert(guard.number, listener);
     }
     tokio::select! {
         () = cancel.notified() => {}
@@ -316,6 +315,55 @@ pub(crate) async fn listen(
     }
     let result = listen_result(&responder.id);
     responder.result(&result).await;
+}
+
+/// Subscribes to the resources of a `subscriptions/listen` request. Returns those that are accepted.
+async fn subscribe(
+    guard: &ListenerGuard,
+    request: &ClientRequest,
+    filter: &ListenFilter,
+) -> HashSet<String> {
+    let gateway = &guard.gateway;
+    let mut subscribing = JoinSet::new();
+    for uri in &filter.resource_subscriptions {
+        let selection = &request.client.selection;
+        let Some(server) = gateway.server_of_resource(selection, uri) else {
+            continue;
+        };
+        let uri = uri.clone();
+        let resource = SubscribedResource { server, uri };
+        let subscriber = Subscriber {
+            number: guard.number,
+            principal: request.client.principal.clone(),
+        };
+        let (gateway, ended) = (gateway.clone(), guard.ended.clone());
+        subscribing.spawn(async move {
+            let accepted = subscribe_soon(&gateway, resource, &subscriber).await;
+            // The listener ended its subscriptions before this one began.
+            if ended.is_cancelled() {
+                gateway.end_subscriptions(subscriber.number);
+            }
+            accepted
+        });
+    }
+    let accepted = subscribing.join_all().await;
+    accepted.into_iter().flatten().collect()
+}
+
+/// Subscribes to a resource. If the server takes long, because it is not connected for example, the
+/// subscription is accepted and begins later. Returns the URI of an accepted resource.
+async fn subscribe_soon(
+    gateway: &GatewayState,
+    resource: SubscribedResource,
+    subscriber: &Subscriber,
+) -> Option<String> {
+    let (subscriptions, host) = (&gateway.subscriptions, &gateway.host);
+    let subscribed = subscriptions.add(host, &resource, subscriber);
+    let outcome = match timeout(CONFIRM_TIMEOUT, subscribed).await {
+        Ok(outcome) => outcome,
+        Err(_) => subscriptions.add_unconfirmed(host, &resource, subscriber),
+    };
+    outcome.ok().map(|()| resource.uri)
 }
 
 /// The notifications that the request asks for. The error is for the client.
@@ -345,11 +393,14 @@ fn listen_result(id: &RequestId) -> Vec<u8> {
 struct ListenerGuard {
     gateway: Arc<GatewayState>,
     number: u64,
+    /// Cancelled when the listener has ended.
+    ended: CancellationToken,
 }
 
 impl Drop for ListenerGuard {
     fn drop(&mut self) {
         lock(&self.gateway.listeners).remove(&self.number);
+        self.ended.cancel();
         self.gateway.end_subscriptions(self.number);
     }
 }

@@ -36,6 +36,7 @@ const MAX_IN_FLIGHT: usize = 1024;
 pub(crate) struct ClientState {
     /// Distinguishes clients of one principal.
     pub(crate) number: u64,
+    pub(crate) kind: ClientKind,
     pub(crate) principal: Principal,
     /// Two calls of one client have the same caller.
     pub(crate) caller_id: CallerId,
@@ -62,6 +63,17 @@ pub(crate) struct ClientState {
     roots: Mutex<Option<ListedRoots>>,
 }
 
+/// How a client is connected, which determines the requests that it may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientKind {
+    /// A connection, which carries requests of either era.
+    Connection,
+    /// A session over HTTP, which only the legacy era has.
+    LegacySession,
+    /// One modern request over HTTP.
+    Request,
+}
+
 /// A client's result of `roots/list`.
 struct ListedRoots {
     roots: Vec<Root>,
@@ -83,13 +95,20 @@ impl ClientState {
     /// A new client. `outbound` gets messages that belong to no request.
     pub(crate) fn new(
         number: u64,
+        kind: ClientKind,
         principal: Principal,
         selection: ServerSelection,
         outbound: Outbound,
     ) -> Self {
         Self {
             number,
-            caller_id: CallerId::of_client(principal.as_str(), number),
+            kind,
+            caller_id: match kind {
+                ClientKind::Connection | ClientKind::LegacySession => {
+                    CallerId::of_client(principal.as_str(), number)
+                }
+                ClientKind::Request => CallerId::of_request(principal.as_str(), number),
+            },
             principal,
             selection,
             outbound,

@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
-use switchboard::catalog::search::ToolSearch;
 use switchboard::catalog::{Catalog, Offerings, PromptDefinition, Tool};
 use switchboard::revision::Era;
 use switchboard::{Host, RawJson, ServerName};
 
-use crate::listing::{self, ListingSettings, search};
+use crate::listing::search::{self, ListedToolIndex};
+use crate::listing::{self, ListingSettings};
 use crate::params::{RequestParams, SERVER_INFO};
 use crate::prompt_names::PromptNames;
 use crate::reply;
@@ -66,7 +66,7 @@ pub(crate) struct ClientCatalog {
     lists: [[Bytes; 2]; 4],
     /// The same for the list of tools of a client that is offered the search.
     search_lists: [Bytes; 2],
-    search_index: OnceLock<ToolSearch>,
+    search_index: OnceLock<ListedToolIndex>,
     /// By the name that clients see: the server, and its own name for the prompt.
     prompts: HashMap<String, (ServerName, String)>,
     /// The server of each listed address: the first in config order.
@@ -108,7 +108,8 @@ impl ClientCatalog {
             [Era::Legacy, Era::Modern].map(|era| write_list(kind, of_kind, era))
         };
         let lists = ListKind::ALL.map(|kind| both_eras(kind, &items.by_kind[kind as usize]));
-        let search_tools = search::definitions(catalog).map(|tool| tool.to_string().into());
+        let listed = listed_tools(catalog, &unlisted);
+        let search_tools = search::definitions(listed).map(|tool| tool.to_string().into());
         Self {
             generation: catalog.generation,
             unlisted,
@@ -143,7 +144,9 @@ impl ClientCatalog {
     /// The result of a `search_tools`.
     pub(crate) fn search(&self, params: &RequestParams) -> RawJson {
         let catalog = &self.host_catalog;
-        let index = self.search_index.get_or_init(|| search::index(catalog));
+        let index = self
+            .search_index
+            .get_or_init(|| ListedToolIndex::new(listed_tools(catalog, &self.unlisted)));
         search::run(catalog, index, params)
     }
 
@@ -162,6 +165,15 @@ impl ClientCatalog {
                 .next()
         })
     }
+}
+
+/// The tools of all servers but those that are lost.
+fn listed_tools<'a>(
+    catalog: &'a Catalog,
+    unlisted: &HashSet<ServerName>,
+) -> impl Iterator<Item = &'a Arc<Tool>> {
+    let tools = catalog.tools().iter();
+    tools.filter(|tool| !unlisted.contains(&tool.id.server))
 }
 
 /// The items of all lists while they are collected.

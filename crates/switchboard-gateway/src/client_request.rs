@@ -8,7 +8,7 @@ use serde_json::json;
 use switchboard::RawJson;
 use switchboard::revision::{Era, Revision};
 
-use crate::client::ClientState;
+use crate::client::{ClientKind, ClientState};
 use crate::params::{ClientCapabilities, RequestParams};
 use crate::reply::{self, ErrorReply};
 
@@ -35,7 +35,7 @@ impl ClientRequest {
         let era = params.meta().era();
         let (capabilities, client_info) = match era {
             Era::Modern => {
-                check_modern(&params)?;
+                check_modern(client, &params)?;
                 let meta = params.meta();
                 let capabilities = ClientCapabilities::read(meta.capabilities.as_ref());
                 (capabilities, meta.client_info.clone())
@@ -49,7 +49,7 @@ impl ClientRequest {
                 }
                 None => {
                     let message = format!(
-                        "{method:.100} came before initialize, and names no protocol version in _meta"
+                        "{method:.100} was sent before initialize and without a protocol version; send initialize first, or set it in _meta"
                     );
                     return Err(ErrorReply::invalid_params(message));
                 }
@@ -67,8 +67,12 @@ impl ClientRequest {
     }
 }
 
-/// Checks the `_meta` that every modern request must have.
-fn check_modern(params: &RequestParams) -> Result<(), ErrorReply> {
+/// Checks the `_meta` that every modern request must have, and that its headers were checked.
+fn check_modern(client: &ClientState, params: &RequestParams) -> Result<(), ErrorReply> {
+    if client.kind == ClientKind::LegacySession {
+        let message = "a session has no requests of this revision; send it alone to /mcp";
+        return Err(ErrorReply::new(reply::INVALID_REQUEST, message));
+    }
     if params.meta().revision().is_none() {
         let requested = params.meta().version.as_deref().unwrap_or_default();
         let message = format!("unsupported protocol version {requested:.40?}");

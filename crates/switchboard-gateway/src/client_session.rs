@@ -11,7 +11,7 @@ use switchboard::config::MAX_MESSAGE_BYTES;
 use switchboard::wire::{self, Incoming, OversizedMessage, RequestId};
 use tokio::time::timeout;
 
-use crate::client::{ClientHandshake, ClientState, QuestionAnswer};
+use crate::client::{ClientHandshake, ClientKind, ClientState, QuestionAnswer};
 use crate::deferred::DeferredRequest;
 use crate::dispatch::{self, ReceivedRequest};
 use crate::gateway_state::GatewayState;
@@ -51,12 +51,13 @@ impl ClientSession {
     pub(crate) fn new(
         gateway: Arc<GatewayState>,
         request_tasks: RequestTasks,
+        kind: ClientKind,
         principal: Principal,
         selection: ServerSelection,
         outbound: Outbound,
     ) -> Self {
         let number = gateway.number();
-        let client = ClientState::new(number, principal, selection, outbound);
+        let client = ClientState::new(number, kind, principal, selection, outbound);
         let client = Arc::new(client);
         gateway.add_client(&client);
         Self {
@@ -91,11 +92,7 @@ impl ClientSession {
         if is_valid {
             return received;
         }
-        let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(message) {
-            Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
-            Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
-        };
-        outbound.send(reply::error(None, &fault));
+        outbound.send(reply::error(None, &ErrorReply::of_unreadable(message)));
         Received::Invalid
     }
 

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use crate::caller::{RequestCaller, RequestRoute};
 use crate::client::Responder;
 use crate::client_request::ClientRequest;
+use crate::outbound::Outbound;
 use crate::params::TASKS;
 use crate::principal::Principal;
 use crate::related_task::related;
@@ -188,17 +189,19 @@ impl ClientTask {
         let mut fields = vec![(Cow::from("resultType"), RawJson::from(json!("complete")))];
         fields.extend(shown.members().unwrap_or_default());
         let end = self.end.borrow().clone().map(|end| end.outcome);
-        let (key, value) = match end {
-            Some(TaskOutcome::Completed(result)) => ("result", result.to_vec()),
-            Some(TaskOutcome::Failed(error)) => ("error", error.object()),
-            None if self.caller.is_asking() => ("inputRequests", self.caller.inputs.to_json()),
-            Some(TaskOutcome::Cancelled) | None => ("", Vec::new()),
+        let detail = match end {
+            Some(TaskOutcome::Completed(result)) => Some(("result", result.to_vec())),
+            Some(TaskOutcome::Failed(error)) => Some(("error", error.object())),
+            None if self.caller.is_asking() => {
+                Some(("inputRequests", self.caller.inputs.to_json()))
+            }
+            Some(TaskOutcome::Cancelled) | None => None,
         };
         let fields = fields
             .iter()
             .map(|(key, value)| (&**key, &value.as_bytes()[..]));
-        let more = (!key.is_empty()).then_some((key, &value[..]));
-        reply::object(fields.chain(more))
+        let detail = detail.as_ref().map(|(key, value)| (*key, &value[..]));
+        reply::object(fields.chain(detail))
     }
 }
 
@@ -304,7 +307,9 @@ fn task_of(tasks: &ClientTasks, request: &ClientRequest) -> Result<Arc<ClientTas
     let id = id.ok_or_else(|| ErrorReply::invalid_params("taskId is missing"))?;
     tasks
         .find(&id, &request.client.principal, request.era)
-        .ok_or_else(|| ErrorReply::invalid_params("no such task: it never was, or has expired"))
+        .ok_or_else(|| {
+            ErrorReply::invalid_params("no such task: the id is unknown, or the task has expired")
+        })
 }
 
 /// The error for a modern client that uses tasks and does not declare them.
@@ -325,14 +330,14 @@ pub(crate) async fn result(
         Ok(task) => task,
         Err(error) => return responder.error(&error).await,
     };
-    if let Some(route) = &mut *lock(&task.caller.route) {
-        route.outbound = responder.outbound.clone();
-    }
+    let redirection = TaskRedirection::begin(&task, request, &responder.outbound);
     let mut end = task.end.subscribe();
     let ended = tokio::select! {
         ended = end.wait_for(Option::is_some) => ended.ok().and_then(|end| end.clone()),
         () = cancel.notified() => return,
+        () = responder.outbound.closed() => return,
     };
+    drop(redirection);
     match ended.map(|end| end.outcome) {
         Some(TaskOutcome::Completed(result)) => {
             responder.result(&related(&result, &task.id)).await;
@@ -341,6 +346,42 @@ pub(crate) async fn result(
         Some(TaskOutcome::Cancelled) | None => {
             let error = ErrorReply::invalid_params("the task was cancelled");
             responder.error(&error).await;
+        }
+    }
+}
+
+/// Messages of a task go to the stream of a `tasks/result` until this is dropped.
+struct TaskRedirection<'a> {
+    caller: &'a RequestCaller,
+    outbound: Outbound,
+}
+
+impl<'a> TaskRedirection<'a> {
+    /// `None` if the task has ended, or if this client cannot answer what the one that made the task
+    /// can.
+    fn begin(task: &'a ClientTask, request: &ClientRequest, outbound: &Outbound) -> Option<Self> {
+        let caller = &*task.caller;
+        let is_other = request.client.number != caller.client.number;
+        if is_other && request.capabilities != caller.capabilities {
+            return None;
+        }
+        let mut route = lock(&caller.route);
+        let route = route.as_mut()?;
+        route.outbound = outbound.clone();
+        route.other_client = is_other.then(|| request.client.clone());
+        let outbound = outbound.clone();
+        Some(Self { caller, outbound })
+    }
+}
+
+impl Drop for TaskRedirection<'_> {
+    fn drop(&mut self) {
+        let general = route(self.caller);
+        let mut current = lock(&self.caller.route);
+        let is_own = |route: &RequestRoute| route.outbound.is_same_queue(&self.outbound);
+        // A later `tasks/result` may have replaced it.
+        if current.as_ref().is_some_and(is_own) {
+            *current = general;
         }
     }
 }
@@ -354,5 +395,6 @@ pub(crate) fn route(caller: &RequestCaller) -> Option<RequestRoute> {
     (caller.era == Era::Legacy).then(|| RequestRoute {
         outbound: caller.client.outbound.clone(),
         progress_token: token,
+        other_client: None,
     })
 }

@@ -16,6 +16,7 @@ use crate::immediate;
 use crate::reply::{self, ErrorReply};
 use crate::server_request;
 use crate::skills;
+use crate::subscriptions::{SubscribedResource, Subscriber};
 
 /// A request that a task answers.
 #[derive(Debug)]
@@ -106,20 +107,27 @@ async fn subscribe(gateway: &GatewayState, request: &ClientRequest) -> Result<()
         .params
         .text("uri")
         .ok_or_else(|| ErrorReply::invalid_params("uri is missing"))?;
+    let subscriptions = &gateway.subscriptions;
     if request.method == "resources/unsubscribe" {
-        let subscriptions = &gateway.subscriptions;
-        subscriptions
-            .remove(&gateway.host, &uri, client.number)
-            .await;
+        subscriptions.remove(&gateway.host, &uri, client.number);
         return Ok(());
     }
     let server = gateway
         .server_of_resource(&client.selection, &uri)
         .ok_or_else(|| ErrorReply::no_resource(&uri, request.era))?;
-    let subscribed = gateway
-        .subscriptions
-        .add(&gateway.host, server, &uri, client.number);
-    subscribed
-        .await
-        .map_err(|error| ErrorReply::of_call(&error))
+    let subscriber = Subscriber {
+        number: client.number,
+        principal: client.principal.clone(),
+    };
+    let resource = SubscribedResource {
+        server,
+        uri: uri.into_owned(),
+    };
+    let outcome = subscriptions.add(&gateway.host, &resource, &subscriber);
+    let outcome = outcome.await;
+    // A client that disconnected meanwhile ended its subscriptions before this one began.
+    if !gateway.has_client(client.number) {
+        gateway.end_subscriptions(client.number);
+    }
+    outcome
 }

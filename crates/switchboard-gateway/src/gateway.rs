@@ -5,6 +5,7 @@ use std::sync::Arc;
 use switchboard::Host;
 
 use crate::changes;
+use crate::client::ClientKind;
 use crate::client_session::ClientSession;
 use crate::cluster::Cluster;
 use crate::gateway_state::GatewayState;
@@ -22,10 +23,10 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Offers a host. Clients are notified of its changes from now on.
+    /// CallerCapabilities a host. Clients are notified of its changes from now on.
     pub fn new(host: Host, settings: GatewaySettings) -> Self {
         let state = Arc::new(GatewayState::new(host, settings));
-        let task = tokio::spawn(changes::report(state.host.events(), Arc::downgrade(&state)));
+        let task = tokio::spawn(changes::run(state.host.events(), Arc::downgrade(&state)));
         state.set_changes_task(task.abort_handle());
         Self {
             state,
@@ -53,16 +54,36 @@ impl Gateway {
         Outbound::metered(&self.state.settings.outbound)
     }
 
-    /// Connects a client: a legacy client's session, a connection that carries either era, or one
-    /// modern request. `outbound` gets what belongs to no request.
+    /// Connects a client whose connection carries either era. `outbound` gets what belongs to no
+    /// request.
     pub fn connect(
         &self,
         principal: Principal,
         selection: ServerSelection,
         outbound: Outbound,
     ) -> ClientSession {
+        self.connect_as(ClientKind::Connection, principal, selection, outbound)
+    }
+
+    /// Connects a modern client for one request. It gets messages only through that request.
+    pub(crate) fn connect_for_request(
+        &self,
+        principal: Principal,
+        selection: ServerSelection,
+    ) -> ClientSession {
+        let outbound = Outbound::nowhere();
+        self.connect_as(ClientKind::Request, principal, selection, outbound)
+    }
+
+    pub(crate) fn connect_as(
+        &self,
+        kind: ClientKind,
+        principal: Principal,
+        selection: ServerSelection,
+        outbound: Outbound,
+    ) -> ClientSession {
         let (state, request_tasks) = (self.state.clone(), self.request_tasks.clone());
-        ClientSession::new(state, request_tasks, principal, selection, outbound)
+        ClientSession::new(state, request_tasks, kind, principal, selection, outbound)
     }
 
     /// Ends the requests in flight at servers: each is answered with an error that gives the reason.

@@ -33,7 +33,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_PATH: usize = 8;
 
 /// Why a server is closed.
-const REASON: &str = "is a gateway that leads back to this one: remove its entry here, or the entry there that leads here";
+const REASON: &str = "is a gateway that connects back to this gateway: remove its entry here, or the entry of this gateway there";
 
 /// Closes a server that leads back to this gateway.
 pub(crate) async fn check(gateway: Arc<GatewayState>, server: ServerHandle) {

@@ -23,6 +23,7 @@ use crate::client_tasks::ClientTasks;
 use crate::listeners::Listeners;
 use crate::listing::{ToolListing, search};
 use crate::lost_servers::LostServers;
+use crate::recorder::{RequestOutcome, RequestRecord};
 use crate::settings::{GatewaySettings, ServerSelection};
 use crate::skills::KnownSkills;
 use crate::subscriptions::ResourceSubscriptions;
@@ -298,17 +299,37 @@ impl GatewayState {
             && self.offers_search(request)
     }
 
-    /// Ends the subscriptions of a client or of a `subscriptions/listen` request, in a task.
-    pub(crate) fn end_subscriptions(self: &Arc<Self>, subscriber: u64) {
-        if self.subscriptions.has(subscriber)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let gateway = self.clone();
-            runtime.spawn(async move {
-                let subscriptions = &gateway.subscriptions;
-                subscriptions.remove_all(&gateway.host, subscriber).await;
-            });
-        }
+    /// Records a request that no server got: it was answered by the gateway, or no server was found.
+    pub(crate) fn record_unsent(&self, request: &ClientRequest, outcome: RequestOutcome<'_>) {
+        let params = &request.params;
+        let name = ["name", "uri", "ref"].into_iter().find_map(|key| {
+            params
+                .text(key)
+                .or_else(|| Some(params.get(key)?.as_str().into()))
+        });
+        self.settings.recorder.request_ended(&RequestRecord {
+            number: self.settings.running.next_id(),
+            principal: &request.client.principal,
+            client_info: request.client_info.as_ref(),
+            method: &request.method,
+            server: None,
+            name: name.as_deref().unwrap_or_default(),
+            arguments: params.get("arguments"),
+            approval: None,
+            report: None,
+            outcome,
+            duration: request.arrived.elapsed(),
+        });
+    }
+
+    /// Ends the subscriptions of a client or of a `subscriptions/listen` request.
+    pub(crate) fn end_subscriptions(&self, subscriber: u64) {
+        self.subscriptions.remove_all(&self.host, subscriber);
+    }
+
+    /// Whether the client is connected.
+    pub(crate) fn has_client(&self, number: u64) -> bool {
+        lock(&self.clients).contains_key(&number)
     }
 
     /// The clients that are connected.

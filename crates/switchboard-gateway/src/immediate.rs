@@ -17,6 +17,7 @@ use crate::gateway_state::GatewayState;
 use crate::listing::search;
 use crate::params::{ClientCapabilities, RequestParams, SERVER_INFO, TASKS};
 use crate::pending_changes;
+use crate::recorder::RequestOutcome;
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
 use crate::skills::SKILLS;
@@ -46,6 +47,7 @@ pub(crate) fn answer(
     if gateway.is_search_call(request, search::SEARCH_TOOL) {
         let catalog = gateway.catalog(&client.selection);
         let result = catalog.search(&request.params);
+        gateway.record_unsent(request, RequestOutcome::Answered);
         return Ok(Some(match request.era {
             Era::Legacy => result.as_bytes().clone(),
             Era::Modern => reply::completed(&result, ""),

@@ -100,7 +100,8 @@ impl Listener {
         let id: Value = serde_json::from_str(&self.id).unwrap_or_default();
         params["_meta"] = json!({SUBSCRIPTION_ID: id});
         let params = params.to_string();
+        // The same message that waits already says as much.
         self.outbound
-            .send(reply::notification(method, params.as_bytes()));
+            .send_once(reply::notification(method, params.as_bytes()));
     }
 }

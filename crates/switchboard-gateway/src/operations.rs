@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use switchboard::caller::SamplingDecision;
 use switchboard::hint::Hint;
-use switchboard::{Approval, BoxFuture, Host, ServerName};
+use switchboard::{Approval, BoxFuture, Host, RawJson, ServerName};
 
 use crate::approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
 use crate::approvals::{Approvals, HeldCall};
@@ -21,6 +22,7 @@ use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
 use crate::refusal::RefusalLimit;
 use crate::running::RunningRequests;
 use crate::settings::GatewaySettings;
+use crate::tokens::{ClientTokens, RevokedTokens};
 use crate::{Principal, Refusal};
 
 /// The operator's side of one gateway.
@@ -35,6 +37,8 @@ pub struct Operations {
     pub(crate) started: Instant,
     outbound: Arc<OutboundMeter>,
     hint_words: OnceLock<HintWords>,
+    /// Set if clients have tokens.
+    revoked_tokens: OnceLock<RevokedTokens>,
     refusal_limit: RefusalLimit,
 }
 
@@ -74,6 +78,7 @@ impl Operations {
             started: Instant::now(),
             outbound,
             hint_words: OnceLock::new(),
+            revoked_tokens: OnceLock::new(),
             refusal_limit: RefusalLimit::new(Instant::now()),
         })
     }
@@ -81,6 +86,35 @@ impl Operations {
     /// Sets how hints are worded. Later calls have no effect.
     pub fn set_hint_words(&self, words: HintWords) {
         let _ = self.hint_words.set(words);
+    }
+
+    /// Sets the tokens of clients: when one is revoked, the calls that wait for approval and the
+    /// approvals that were given are removed. Later calls have no effect.
+    pub fn set_tokens(&self, tokens: ClientTokens) {
+        let _ = self.revoked_tokens.set(RevokedTokens::new(tokens));
+    }
+
+    /// Removes the waiting calls and the permits of clients whose token was revoked.
+    pub(crate) fn remove_revoked_clients(&self) {
+        let revoked = self.revoked_tokens.get().map(RevokedTokens::take);
+        for client in revoked.into_iter().flatten() {
+            for call in self.approvals.remove_client(&client) {
+                self.record_approval(&call, false, "the client's token was revoked");
+            }
+        }
+    }
+
+    fn record_approval(&self, call: &WaitingCall, is_allowed: bool, by: &str) {
+        self.audit.add(&AuditLine {
+            event: "approval",
+            client: call.principal.as_str(),
+            server: call.tool.server.as_str(),
+            name: call.tool.tool.as_wire(),
+            approval: if is_allowed { "yes" } else { "no" },
+            rule: by,
+            arguments: Some(&call.arguments),
+            ..AuditLine::default()
+        });
     }
 
     /// What a person could do about a server.
@@ -116,17 +150,9 @@ impl Operations {
 
     /// An operator's answer, given on the page or by a command; `None` if no such approval waits.
     pub fn decide(&self, id: u64, is_allowed: bool, by: &str) -> Option<ApprovalEffect> {
+        self.remove_revoked_clients();
         let (call, effect) = self.approvals.decide(id, is_allowed)?;
-        self.audit.add(&AuditLine {
-            event: "approval",
-            client: call.principal.as_str(),
-            server: call.tool.server.as_str(),
-            name: call.tool.tool.as_wire(),
-            approval: if is_allowed { "yes" } else { "no" },
-            rule: by,
-            arguments: Some(&call.arguments),
-            ..AuditLine::default()
-        });
+        self.record_approval(&call, is_allowed, by);
         Some(effect)
     }
 
@@ -199,14 +225,7 @@ impl Operations {
         const BY: &str = "switchboard approvals";
         let words: Vec<&str> = command.split_whitespace().collect();
         let answer = match words.as_slice() {
-            ["approvals"] => {
-                let waiting = self.approvals.waiting();
-                let changes = self.pending_changes();
-                json!({
-                    "waiting": waiting.iter().map(waiting_json).collect::<Vec<_>>(),
-                    "changes": changes.iter().map(ShownChange::json).collect::<Vec<_>>(),
-                })
-            }
+            ["approvals"] => return Some(self.list_waiting()),
             ["approvals", "allow", id] if id.starts_with(ShownChange::ID_PREFIX) => {
                 match self.accept(id, BY).await {
                     Ok(()) => json!({"effect": "accepted"}),
@@ -234,8 +253,61 @@ impl Operations {
     }
 }
 
+impl Operations {
+    /// What waits for an operator, as one line of JSON.
+    fn list_waiting(&self) -> String {
+        self.remove_revoked_clients();
+        let waiting = self.approvals.waiting();
+        let list = WaitingList {
+            waiting: waiting.iter().map(ShownCall::of).collect(),
+            changes: self
+                .pending_changes()
+                .iter()
+                .map(ShownChange::json)
+                .collect(),
+        };
+        serde_json::to_string(&list).unwrap_or_default()
+    }
+}
+
+#[derive(Serialize)]
+struct WaitingList<'a> {
+    waiting: Vec<ShownCall<'a>>,
+    changes: Vec<Value>,
+}
+
+/// A waiting call. Its arguments are written as the client sent them.
+#[derive(Serialize)]
+struct ShownCall<'a> {
+    id: u64,
+    client: &'a str,
+    server: &'a str,
+    tool: &'a str,
+    arguments: &'a RawJson,
+    because: &'a str,
+    changed: &'a [String],
+    held_for_s: Option<u64>,
+}
+
+impl<'a> ShownCall<'a> {
+    fn of(call: &'a WaitingCall) -> Self {
+        Self {
+            id: call.id,
+            client: call.principal.as_str(),
+            server: call.tool.server.as_str(),
+            tool: call.tool.tool.as_wire(),
+            arguments: &call.arguments,
+            because: &call.because,
+            changed: &call.changed,
+            held_for_s: call.held_for.map(|held_for| held_for.as_secs()),
+        }
+    }
+}
+
 impl Approvals for Operations {
     fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
+        // A new token under the same name has no permits of the old one.
+        self.remove_revoked_clients();
         self.approvals.approve(call)
     }
 }
@@ -331,19 +403,6 @@ impl Recorder for Operations {
         };
         self.audit.add(&line);
     }
-}
-
-fn waiting_json(call: &WaitingCall) -> Value {
-    json!({
-        "id": call.id,
-        "client": call.principal.as_str(),
-        "server": call.tool.server.as_str(),
-        "tool": call.tool.tool.as_wire(),
-        "arguments": call.arguments.to_value().unwrap_or_default(),
-        "because": call.because,
-        "changed": call.changed,
-        "held_for_s": call.held_for.map(|held_for| held_for.as_secs()),
-    })
 }
 
 /// A part of a request's time, if it took any.

@@ -60,6 +60,8 @@ struct WaitingMessages {
     bytes: usize,
     /// Wakes the reader: a message came, the last sender went, or the client is cut off.
     reader: Option<Waker>,
+    /// Nothing follows.
+    is_ended: bool,
     /// The reader is gone.
     is_closed: bool,
     /// The client was found to read too slowly.
@@ -168,7 +170,7 @@ impl Outbound {
         }
     }
 
-    /// Sends a notification that says nothing new while the same one waits: that a list changed.
+    /// Sends a notification such as `list_changed`, unless the same one is already in the queue.
     pub(crate) fn send_once(&self, message: Bytes) {
         let is_waiting = {
             let waiting = self.0.lock();
@@ -177,6 +179,23 @@ impl Outbound {
         if !is_waiting {
             self.send(message);
         }
+    }
+
+    /// Sends a log message of a request, unless half of the queue is used: a server that logs much
+    /// disconnects no client.
+    pub(crate) fn send_request_log(&self, message: Bytes) {
+        if self.has_room() {
+            self.send(message);
+        }
+    }
+
+    /// Sends progress. If half of the queue is used, it takes the place of progress that waits: of a
+    /// message that begins with the same `prefix_len` bytes. Dropped if the queue is full.
+    pub(crate) fn send_progress(&self, message: Bytes, prefix_len: usize) {
+        if !self.has_room() && self.0.replace_waiting(&message, prefix_len) {
+            return;
+        }
+        let _ = self.0.try_send(message);
     }
 
     /// Sends a log message, unless others wait. So no client is disconnected because a server logs,
@@ -189,6 +208,37 @@ impl Outbound {
         if has_room {
             self.send(message);
         }
+    }
+
+    /// Whether at most half of the queue is used.
+    pub(crate) fn has_room(&self) -> bool {
+        let waiting = self.0.lock();
+        waiting.count() <= MAX_MESSAGES / 2 && waiting.bytes <= MAX_BYTES / 2
+    }
+
+    /// Waits until at most half of the queue is used.
+    pub(crate) async fn until_room(&self) {
+        loop {
+            let room = self.0.room.notified();
+            tokio::pin!(room);
+            room.as_mut().enable();
+            if self.has_room() {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    /// Nothing follows: the queue ends after the messages that wait, also if clones are left.
+    pub(crate) fn end(&self) {
+        let mut waiting = self.0.lock();
+        waiting.is_ended = true;
+        self.0.wake_reader(waiting);
+    }
+
+    /// Whether both send to the same client, or to the same response.
+    pub(crate) fn is_same_queue(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether the client still reads.
@@ -247,6 +297,21 @@ impl OutboundState {
         Ok(())
     }
 
+    /// Puts a message in the place of the last one that begins with the same bytes; false if there is
+    /// none.
+    fn replace_waiting(&self, message: &Bytes, prefix_len: usize) -> bool {
+        let mut waiting = self.lock();
+        let waiting = &mut *waiting;
+        let prefix = &message[..prefix_len];
+        let mut others = waiting.others.iter_mut().rev();
+        let Some(same) = others.find(|other| other.starts_with(prefix)) else {
+            return false;
+        };
+        waiting.bytes = waiting.bytes - same.len() + message.len();
+        *same = message.clone();
+        true
+    }
+
     fn cut_off(&self) {
         let mut waiting = self.lock();
         if !std::mem::replace(&mut waiting.is_cut_off, true) {
@@ -292,7 +357,7 @@ impl OutboundQueue {
             return Poll::Ready(self.0.take_next(waiting));
         }
         // The last sender lowers the count before it takes the lock to wake the reader.
-        if self.0.senders.load(Ordering::Acquire) == 0 {
+        if waiting.is_ended || self.0.senders.load(Ordering::Acquire) == 0 {
             return Poll::Ready(None);
         }
         waiting.reader = Some(context.waker().clone());
@@ -391,6 +456,38 @@ mod tests {
         let logs = vec![Bytes::from_static(b"log"); MAX_MESSAGES_FOR_LOGS - 2];
         assert_eq!(received[..2], ["tools changed", "prompts changed"]);
         assert_eq!(received[2..], logs);
+    }
+
+    /// A server may send much during a call, faster than its client reads.
+    #[tokio::test]
+    async fn floods_of_logs_and_progress_disconnect_no_client_and_the_newest_progress_stays() {
+        let (outbound, mut queue) = Outbound::channel();
+        for number in 0..3 * MAX_MESSAGES {
+            outbound.send_request_log(Bytes::from_static(b"log"));
+            for token in ["a", "b"] {
+                let message = format!("progress {token} {number}");
+                outbound.send_progress(Bytes::from(message), "progress a ".len());
+            }
+        }
+        assert!(outbound.is_open(), "it is not disconnected");
+        outbound.send(Bytes::from_static(b"question"));
+        drop(outbound);
+        let mut received = Vec::new();
+        while let Some(message) = queue.next().await {
+            received.push(message);
+        }
+        let last = 3 * MAX_MESSAGES - 1;
+        for message in [
+            format!("progress a {last}"),
+            format!("progress b {last}"),
+            "question".to_owned(),
+        ] {
+            assert!(
+                received.contains(&Bytes::from(message.clone())),
+                "{message}"
+            );
+        }
+        assert!(received.len() < MAX_MESSAGES, "{}", received.len());
     }
 
     #[tokio::test]

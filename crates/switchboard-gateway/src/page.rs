@@ -92,7 +92,9 @@ impl OperatorPage {
             "/metrics" if is_read => self.metrics(&request),
             "/page.css" if is_read => asset("text/css; charset=utf-8", STYLE),
             "/page.js" if is_read => asset("text/javascript; charset=utf-8", SCRIPT),
-            "/login" if is_read => self.log_in(&request),
+            "/login" if request.method == Method::GET => self.log_in(&request),
+            // Uses no code up: programs that look at a link may send it.
+            "/login" if is_read => plain(StatusCode::OK, String::new()),
             _ => return self.answer_operator(&path, is_read, request).await,
         };
         Some(open)

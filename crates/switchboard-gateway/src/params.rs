@@ -7,7 +7,7 @@ use switchboard::caller::ForwardedParams;
 use switchboard::event::LogLevel;
 use switchboard::revision::{Era, Revision};
 use switchboard::wire::JsonMember;
-use switchboard::{Offers, RawJson};
+use switchboard::{CallerCapabilities, RawJson};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -169,7 +169,7 @@ impl RequestMeta {
 /// What a client can answer, from its declared capabilities.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCapabilities {
-    pub(crate) offers: Offers,
+    pub(crate) offers: CallerCapabilities,
     pub(crate) roots: bool,
     /// The modern extension.
     pub(crate) tasks: bool,
@@ -182,7 +182,7 @@ impl ClientCapabilities {
         let (elicitation, sampling) = (&declared["elicitation"], &declared["sampling"]);
         let modes = elicitation.as_object();
         Self {
-            offers: Offers {
+            offers: CallerCapabilities {
                 // An empty declaration means forms, as in the first revision with elicitation.
                 elicit_form: modes
                     .is_some_and(|modes| modes.is_empty() || modes.contains_key("form")),

@@ -54,10 +54,18 @@ impl ErrorReply {
         object(members.into_iter().chain(data))
     }
 
+    /// The error for a body that is no message.
+    pub(crate) fn of_unreadable(body: &[u8]) -> Self {
+        match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
+            Ok(_) => Self::new(INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
+            Err(_) => Self::new(PARSE_ERROR, "not JSON"),
+        }
+    }
+
     /// A server's own error, with its code and data; `None` for another fault.
     pub(crate) fn of_server(fault: &RequestFault) -> Option<Self> {
         match fault {
-            RequestFault::Answered {
+            RequestFault::ErrorResponse {
                 code,
                 message,
                 data,
@@ -113,14 +121,9 @@ pub(crate) fn error(id: Option<&RequestId>, error: &ErrorReply) -> Bytes {
         Some(id) => id.write(&mut out),
         None => out.extend_from_slice(b"null"),
     }
-    let message = Value::from(error.message.as_str());
-    let code = error.code;
-    out.extend_from_slice(format!(r#","error":{{"code":{code},"message":{message}"#).as_bytes());
-    if let Some(data) = &error.data {
-        out.extend_from_slice(br#","data":"#);
-        out.extend_from_slice(data.as_bytes());
-    }
-    out.extend_from_slice(b"}}");
+    out.extend_from_slice(br#","error":"#);
+    out.extend_from_slice(&error.object());
+    out.push(b'}');
     out.into()
 }
 

@@ -75,6 +75,13 @@ impl RunningRequests {
         }
     }
 
+    /// The number of a request that no server gets.
+    pub(crate) fn next_id(&self) -> u64 {
+        let mut state = lock(&self.0);
+        state.last_id += 1;
+        state.last_id
+    }
+
     /// The requests, the oldest first.
     pub fn shown(&self) -> Vec<ShownRequest> {
         let shown = |(id, request): (&u64, &Arc<RunningRequest>)| ShownRequest {

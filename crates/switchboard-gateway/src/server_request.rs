@@ -50,15 +50,27 @@ pub(crate) async fn run(
     }
     let target = match ServerRequest::read(gateway, request) {
         Ok(target) => target,
-        Err(error) => return responder.error(&error).await,
+        Err(error) => {
+            gateway.record_unsent(request, RequestOutcome::Failed(&error.message));
+            return responder.error(&error).await;
+        }
     };
     let state = request.params.get("requestState");
     if let Some(state) = state.filter(|_| request.era == Era::Modern) {
         let state: String = state.decode().unwrap_or_default();
         // A modern server's own state goes back to it unread. A legacy server has none, and a call
         // must not run again because of a tampered state.
-        if suspended::is_ours(&state) || !target.is_for_modern_server(&gateway.host) {
-            return Box::pin(resume(gateway, request, &state, responder)).await;
+        let era = match suspended::is_ours(&state) {
+            true => Ok(None),
+            false => tokio::select! {
+                era = Box::pin(target.server_era(&gateway.host)) => era,
+                () = cancel.notified() => return,
+            },
+        };
+        match era {
+            Ok(Some(Era::Modern)) => {}
+            Ok(_) => return Box::pin(resume(gateway, request, &state, responder)).await,
+            Err(error) => return respond_failed(gateway, request, responder, error).await,
         }
     }
     let caller = caller(gateway, request, &target, &responder);
@@ -144,26 +156,30 @@ async fn drive<F: Future<Output = Answer> + Send>(
             () = responder.outbound.closed(), if era == Era::Modern => return,
         }
         let resumed = Box::pin(suspend(record, &running, &mut call, responder, &cancel)).await;
-        let Some((next, answer)) = resumed else {
-            return;
-        };
-        responder = next;
-        if let Some(answer) = answer {
-            return respond(record, responder, answer).await;
+        match resumed {
+            Some(Resumed::InProgress(next)) => responder = next,
+            Some(Resumed::Ended(next, answer)) => return respond(record, next, answer).await,
+            None => return,
         }
     }
 }
 
-/// Answers a modern client with `input_required`, and waits for its next request. Returns the
-/// responder of that request, and the answer if the call ended meanwhile; `None` if the client sent
-/// no request in time or cancelled.
+/// A call whose client has sent its next request.
+enum Resumed {
+    InProgress(Responder),
+    /// The call ended while the client answered.
+    Ended(Responder, Answer),
+}
+
+/// Answers a modern client with `input_required`, and waits for its next request. `None` if the client
+/// sent none in time or cancelled.
 async fn suspend<F: Future<Output = Answer> + Send>(
     record: &RecordGuard<'_>,
     running: &RunningGuard,
     call: &mut PinnedCall<'_, F>,
     responder: Responder,
     cancel: &Arc<Notify>,
-) -> Option<(Responder, Option<Answer>)> {
+) -> Option<Resumed> {
     let caller = record.caller;
     let (sender, mut resumptions) = mpsc::channel::<Resumption>(1);
     let principal = &responder.client.principal;
@@ -196,11 +212,15 @@ async fn suspend<F: Future<Output = Answer> + Send>(
     *lock(&caller.route) = Some(RequestRoute {
         outbound: responder.outbound.clone(),
         progress_token: resumption.progress_token,
+        other_client: None,
     });
     if let Some(responses) = &resumption.responses {
         caller.inputs.answer(responses);
     }
-    Some((responder, answer))
+    Some(match answer {
+        Some(answer) => Resumed::Ended(responder, answer),
+        None => Resumed::InProgress(responder),
+    })
 }
 
 /// Answers with a task, and polls the call to its end.
@@ -238,6 +258,8 @@ async fn run_as_task<F: Future<Output = Answer> + Send>(
     };
     call.set(None);
     task.end(task_outcome);
+    // A stored task sends nothing any more, so it keeps no stream open.
+    *lock(&caller.route) = None;
 }
 
 /// The digest that must match when a client repeats the request with its answers.
@@ -320,6 +342,20 @@ async fn respond_cancelled(request: &ClientRequest, responder: Responder, reason
 async fn respond(record: &mut RecordGuard<'_>, mut responder: Responder, answer: Answer) {
     responder.span.set_outcome(record.ended(&answer));
     match response_of(record.gateway, record.request, answer) {
+        Ok(result) => responder.result(&result).await,
+        Err(error) => responder.error(&error).await,
+    }
+}
+
+/// Answers a request whose server cannot be reached.
+async fn respond_failed(
+    gateway: &GatewayState,
+    request: &ClientRequest,
+    responder: Responder,
+    error: CallError,
+) {
+    gateway.record_unsent(request, RequestOutcome::Failed(&error.to_string()));
+    match response_of(gateway, request, Err(error)) {
         Ok(result) => responder.result(&result).await,
         Err(error) => responder.error(&error).await,
     }

@@ -1,5 +1,6 @@
 //! The settings of a gateway, and which servers a client is offered.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +71,14 @@ pub enum ServerSelection {
 }
 
 impl ServerSelection {
+    /// The name under which the host finds a tool that the client names so.
+    pub(crate) fn tool_name<'a>(&self, name: Cow<'a, str>) -> Cow<'a, str> {
+        match self {
+            Self::All => name,
+            Self::One(server) => format!("{server}/{name}").into(),
+        }
+    }
+
     /// Whether the client is offered this server.
     pub(crate) fn includes(&self, server: &ServerName) -> bool {
         match self {

@@ -336,15 +336,15 @@ impl SpanError {
     fn of(error: &CallError) -> Self {
         Self::Other(match error {
             CallError::Unresolved { .. } | CallError::UnknownServer { .. } => "unresolved",
-            CallError::Replaced { .. } | CallError::Moved { .. } => "changed",
-            CallError::Misfit { .. } => "invalid_arguments",
+            CallError::Replaced { .. } | CallError::DefinitionChanged { .. } => "changed",
+            CallError::InvalidArguments { .. } => "invalid_arguments",
             CallError::Denied { .. } => "denied",
             CallError::NotReady(_) => "not_ready",
             CallError::Request { fault, .. } => match fault {
-                RequestFault::Answered { code, .. } => return Self::Code(*code),
+                RequestFault::ErrorResponse { code, .. } => return Self::Code(*code),
                 RequestFault::Timeout { .. } | RequestFault::QueueTimeout { .. } => "timeout",
                 RequestFault::Closed(_) => "connection_closed",
-                RequestFault::Wire(_) => "transport",
+                RequestFault::Transport(_) => "transport",
                 RequestFault::TooLarge { .. } | RequestFault::Invalid(_) => "invalid_response",
                 RequestFault::NotSent(_) | RequestFault::NotSupported(_) => "not_supported",
                 _ => "failed",

@@ -18,8 +18,9 @@ use crate::seal::{SealKind, SealedContent};
 /// How long a client may take for its next request.
 pub(crate) const RESUME_WITHIN: Duration = Duration::from_secs(300);
 
-/// How many calls may wait.
+/// How many calls may wait, of all clients and of one principal.
 const MAX_SUSPENDED: usize = 4096;
+const MAX_SUSPENDED_OF_PRINCIPAL: usize = 512;
 
 /// The prefix of our states; states of modern servers are passed on unread.
 const PREFIX: &str = "switchboard.";
@@ -39,6 +40,7 @@ pub(crate) struct SuspendedCalls {
 
 #[derive(Debug)]
 pub(crate) struct SuspendedCall {
+    principal: Principal,
     resume: mpsc::Sender<Resumption>,
     /// Cancels the call.
     pub(crate) cancel: Arc<Notify>,
@@ -88,10 +90,12 @@ impl SuspendedCalls {
         let mut known = lock(&self.by_number);
         let now = Instant::now();
         known.retain(|_, call| call.expires > now && !call.resume.is_closed());
-        if known.len() >= MAX_SUSPENDED {
+        let own = known.values().filter(|call| call.principal == *principal);
+        if known.len() >= MAX_SUSPENDED || own.count() >= MAX_SUSPENDED_OF_PRINCIPAL {
             return None;
         }
         let call = SuspendedCall {
+            principal: principal.clone(),
             resume,
             cancel: cancel.clone(),
             expires: now + RESUME_WITHIN,
@@ -141,5 +145,28 @@ impl SuspendedCall {
     /// Continues it.
     pub(crate) async fn resume(self, resumption: Resumption) -> Result<(), Resumption> {
         self.resume.send(resumption).await.map_err(|error| error.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Alone;
+
+    #[tokio::test]
+    async fn the_suspended_calls_of_one_principal_leave_room_for_others() {
+        let calls = SuspendedCalls::new(Arc::new(Alone::ephemeral().expect("random bytes")));
+        let mut resumptions = Vec::new();
+        let mut suspend = |name: &str| {
+            let (sender, receiver) = mpsc::channel(1);
+            resumptions.push(receiver);
+            let cancel = Arc::new(Notify::new());
+            calls.suspend(&Principal::new(name), [0; 32], sender, &cancel)
+        };
+        for _ in 0..MAX_SUSPENDED_OF_PRINCIPAL {
+            assert!(suspend("greedy").is_some());
+        }
+        assert!(suspend("greedy").is_none());
+        assert!(suspend("codex").is_some());
     }
 }

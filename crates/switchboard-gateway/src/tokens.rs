@@ -70,6 +70,37 @@ struct TokenCache {
     checked: Option<Instant>,
 }
 
+/// Finds the tokens that were revoked while a gateway runs.
+#[derive(Debug)]
+pub(crate) struct RevokedTokens {
+    tokens: ClientTokens,
+    /// Those of the last look.
+    known: Mutex<BTreeMap<String, StoredToken>>,
+}
+
+impl RevokedTokens {
+    pub(crate) fn new(tokens: ClientTokens) -> Self {
+        let known = Mutex::new(tokens.list().unwrap_or_default());
+        Self { tokens, known }
+    }
+
+    /// The clients whose token was revoked or replaced since the last call.
+    pub(crate) fn take(&self) -> Vec<Principal> {
+        let Ok(current) = self.tokens.list() else {
+            // Without the file no client is admitted, and no token is known to be revoked.
+            return Vec::new();
+        };
+        let mut known = lock(&self.known);
+        let revoked = known
+            .iter()
+            .filter(|(name, token)| current.get(*name) != Some(token))
+            .map(|(name, _)| Principal::new(name))
+            .collect();
+        *known = current;
+        revoked
+    }
+}
+
 /// Which read of the file a token was found in. A later read may not find it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TokenGeneration(u64);

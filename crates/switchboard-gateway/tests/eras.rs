@@ -11,11 +11,14 @@ mod answers;
 /// Notifications to clients.
 #[path = "eras/notifications.rs"]
 mod notifications;
+/// Subscriptions to resources.
+#[path = "eras/subscriptions.rs"]
+mod subscriptions;
 
 use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, stop};
 use switchboard_gateway::audit::AuditLog;
-use switchboard_gateway::{Gateway, Operations};
+use switchboard_gateway::{Gateway, GatewaySettings, ListingSettings, Operations, ToolListing};
 use switchboard_testkit::script::Era as ServerEra;
 use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
@@ -469,6 +472,78 @@ async fn a_tools_page_and_its_metadata_are_unchanged_in_all_four_combinations() 
         }
         stop(gateway).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_reach_no_server_are_in_the_audit_log() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("t", Step::text("ok"));
+    let host = support::host(&scratch, &format!("{ALLOW}{}", server.entry("s").render())).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let settings = GatewaySettings {
+        listing: ListingSettings {
+            tools: ToolListing::Search,
+            ..ListingSettings::default()
+        },
+        ..operations.settings()
+    };
+    let gateway = Gateway::new(host, settings);
+    let mut client = client(&gateway, false, "ada").await;
+    client
+        .request(1, "prompts/get", json!({"name": "no_such_prompt"}))
+        .await;
+    client.call(2, "search_tools", json!({"query": "t"})).await;
+    let lines = operations.audit().recent(9);
+    let lines: Vec<Value> = (lines.iter().rev())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let shown = |line: &Value| {
+        let member = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+        [
+            member("client"),
+            member("method"),
+            member("name"),
+            member("outcome"),
+        ]
+    };
+    let mut shown: Vec<_> = lines.iter().map(shown).collect();
+    shown.sort();
+    let expected = [
+        ["ada", "prompts/get", "no_such_prompt", "failed"],
+        ["ada", "tools/call", "search_tools", "answered"],
+    ];
+    assert_eq!(shown, expected);
+    stop(gateway).await;
+}
+
+/// The server is started by the request that brings its state back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_modern_servers_own_state_reaches_it_also_if_it_was_not_connected() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    for (era, expected) in [
+        // The server's own answer, which knows its states.
+        (ServerEra::Modern, "was never given"),
+        (ServerEra::Legacy, "requestState is not valid"),
+    ] {
+        let server = Chaos::new().era(era).tool("t", Step::text("ok"));
+        let entry = server.record(record.clone()).entry("s");
+        let entry = entry.set("start", "lazy").render();
+        let gateway = gateway(&scratch, &format!("{ALLOW}{entry}")).await;
+        let mut client = TestClient::modern(&gateway, "ada", json!({}));
+        let params = json!({"name": "mcp__s__t", "arguments": {}, "requestState": "its own"});
+        let answer = client.request(1, "tools/call", params).await;
+        let message = answer["error"]["message"].as_str();
+        let is_expected = message.is_some_and(|message| message.contains(expected));
+        assert!(is_expected, "{answer}");
+        stop(gateway).await;
+    }
+    let received = Record::read(&record).with_method("tools/call");
+    let [call] = received.as_slice() else {
+        panic!("{received:?}");
+    };
+    let params = call.params.as_ref().unwrap().get();
+    assert!(params.contains(r#""requestState":"its own""#), "{params}");
 }
 
 /// What `_meta` says about a connection is replaced on the next one; the rest is passed on.

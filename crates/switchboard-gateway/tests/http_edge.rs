@@ -9,6 +9,9 @@ mod client;
 /// Limits and deadlines.
 #[path = "http_edge/limits.rs"]
 mod limits;
+/// Requests of modern clients.
+#[path = "http_edge/modern.rs"]
+mod modern;
 /// Both readers of requests understand the same.
 #[path = "http_edge/readers.rs"]
 mod readers;

@@ -150,6 +150,49 @@ async fn a_legacy_client_calls_any_tool_as_a_task() {
     stop(gateway).await;
 }
 
+/// Tasks belong to the principal: another session may wait for the result, and answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_session_that_waits_for_a_tasks_result_answers_its_questions() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch).await;
+    let mut first = client(&gateway, false, "ada").await;
+    let params = json!({
+        "name": "mcp__old__errand", "task": {},
+        "arguments": {"seconds": 0.5, "steps": 1, "ask": true},
+    });
+    let created = first.request(1, "tools/call", params).await;
+    let task = created["result"]["task"]["taskId"].clone();
+    let mut second = client(&gateway, false, "ada").await;
+    let result = second
+        .request(1, "tasks/result", json!({"taskId": task}))
+        .await;
+    let text = result["result"]["content"][0]["text"].as_str();
+    assert!(
+        text.is_some_and(|text| text.contains("for Ada")),
+        "{result}"
+    );
+    stop(gateway).await;
+}
+
+/// The time stands still but for timeouts, so a wait for one shows.
+#[tokio::test(start_paused = true)]
+async fn the_connection_of_a_client_with_a_stored_task_ends_at_once() {
+    let scratch = Scratch::new();
+    let gateway = gateway(&scratch, "").await;
+    let mut client = client(&gateway, false, "ada").await;
+    let params = json!({"name": "no_such_tool", "task": {}});
+    let created = client.request(1, "tools/call", params).await;
+    let task = created["result"]["task"]["taskId"].clone();
+    assert!(task.is_string(), "{created}");
+    client
+        .request(2, "tasks/result", json!({"taskId": task}))
+        .await;
+    let began = tokio::time::Instant::now();
+    client.disconnect().await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(1));
+    stop(gateway).await;
+}
+
 /// A server with these skills and nothing else, whose files say whose they are.
 fn skilled(name: &str, era: Era, skills: &[&str]) -> Chaos {
     let is_legacy = matches!(era, Era::Legacy);

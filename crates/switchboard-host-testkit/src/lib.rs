@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
-    ElicitationKind, Offers, Progress, Root, SampleAnswer, Sampling,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer,
+    Elicitation, ElicitationKind, Progress, Root, SampleAnswer, Sampling,
 };
 use switchboard::wire::RawJson;
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ type Answer<T> = Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>;
 /// name and `yes` with true, and offers no capabilities to servers.
 pub struct TestCaller {
     id: CallerId,
-    offers: Offers,
+    offers: CallerCapabilities,
     roots: Option<Vec<Root>>,
     approval: Answer<Approval>,
     form: Answer<ElicitAnswer>,
@@ -63,7 +63,7 @@ impl TestCaller {
         let fields = json!({"answer": name, "name": name, "yes": true});
         let caller = Self {
             id: CallerId::new(name),
-            offers: Offers::default(),
+            offers: CallerCapabilities::default(),
             roots: None,
             approval: Box::new(|| Box::pin(async { Approval::Once })),
             form: Box::new(|| Box::pin(std::future::pending())),
@@ -76,7 +76,7 @@ impl TestCaller {
     }
 
     /// Sets the capabilities that servers are told.
-    pub fn offers(mut self, offers: Offers) -> Self {
+    pub fn capabilities(mut self, offers: CallerCapabilities) -> Self {
         self.offers = offers;
         self
     }
@@ -207,7 +207,7 @@ impl Caller for TestCaller {
         &self.id
     }
 
-    fn offers(&self) -> Offers {
+    fn capabilities(&self) -> CallerCapabilities {
         self.offers
     }
 

@@ -32,7 +32,7 @@
 //! | `flips` | `{tool, after_lists, after_calls, after_file, define}`: a definition that changes |
 //! | `list` | `fill` N tools, `extra` raw entries, `page_size`, `cursor`: `repeat`, `endless`, `{"huge": BYTES}` |
 //! | `on` | method or notification → behaviour instead of the usual answer |
-//! | `era` | `legacy`, `modern`, `dual`, `burnt_by_probe` |
+//! | `era` | `legacy`, `modern`, `dual`, `refuses_after_probe` |
 //! | `name`, `version`, `instructions`, `capabilities` | what it says of itself |
 //! | `on_start`, `background` | steps before the first message is read; steps beside everything |
 //! | `on_eof`, `on_term` | steps when stdin ends; when SIGTERM, SIGINT or SIGHUP comes |

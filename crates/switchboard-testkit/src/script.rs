@@ -88,7 +88,7 @@ pub enum Era {
     /// Whichever comes first; once probed, `initialize` is refused with -32022.
     Dual,
     /// Legacy, but once probed `initialize` is refused with -32022.
-    BurntByProbe,
+    RefusesAfterProbe,
 }
 
 /// A definition that changes: when each condition given holds.

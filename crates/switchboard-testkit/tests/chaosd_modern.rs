@@ -41,7 +41,7 @@ fn each_era_takes_probe_and_handshake_in_its_own_way() {
         (Era::Legacy, UNKNOWN, initialized.as_str()),
         (Era::Modern, discovered.as_str(), REFUSED),
         (Era::Dual, discovered.as_str(), REFUSED),
-        (Era::BurntByProbe, UNKNOWN, REFUSED),
+        (Era::RefusesAfterProbe, UNKNOWN, REFUSED),
     ];
     for (era, to_discover, to_initialize) in table {
         let mut talk = Talk::start(&Chaos::new().era(era).launch());
@@ -50,7 +50,7 @@ fn each_era_takes_probe_and_handshake_in_its_own_way() {
         talk.send(initialize);
         talk.expect(&answer(2, to_initialize));
     }
-    for era in [Era::Dual, Era::BurntByProbe] {
+    for era in [Era::Dual, Era::RefusesAfterProbe] {
         let mut talk = Talk::start(&Chaos::new().era(era).launch());
         talk.send(initialize);
         talk.expect(&answer(2, &initialized));

@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use switchboard::auth::{LoginPage, Opener, PageOutcome};
 use switchboard::call::Call;
 use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
-    ElicitationKind, Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer,
+    Elicitation, ElicitationKind,
 };
 use switchboard::catalog::Tool;
 use switchboard::config::{
@@ -101,7 +101,7 @@ async fn main() -> Result<(), Failure> {
     let config = config(&url, auth(&scenario, &told, key.as_ref()))?;
     let caller = Arc::new(Agent);
     let host = HostBuilder::new(config)
-        .offers(caller.offers())
+        .capabilities(caller.capabilities())
         .logins(Arc::new(Browser))
         .start()
         .await?;
@@ -166,7 +166,7 @@ async fn run(run: &Run, scenario: &str) -> Result<(), Failure> {
         .iter()
         .find(|(name, _)| *name == scenario)
         .map_or(Task::CallAll, |(_, task)| *task);
-    run.host.settled(PATIENCE).await;
+    run.host.wait_until_settled(PATIENCE).await;
     if !matches!(task, Task::Connect) {
         run.ready()?;
     }
@@ -337,10 +337,10 @@ impl Caller for Agent {
         &ID
     }
 
-    fn offers(&self) -> Offers {
-        Offers {
+    fn capabilities(&self) -> CallerCapabilities {
+        CallerCapabilities {
             elicit_form: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         }
     }
 

@@ -8,14 +8,15 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
 
 use crate::auth::{AuthContext, Opener, Vault};
-use crate::builtin::{HostTool, HostTools, RegisteredTools};
-use crate::call::SamplingOverseer;
+use crate::call::GateSamplingPolicy;
 use crate::caller::{
-    Approval, ApprovalRequest, Callbacks, Caller, ElicitAnswer, Elicitation, Offers, Root,
+    Approval, ApprovalRequest, Callbacks, Caller, CallerCapabilities, ElicitAnswer, Elicitation,
+    Root,
 };
 use crate::config::{Config, ConfigErrors, Diagnostic, Dialect, Environment, RuleText, Source};
 use crate::event::Events;
 use crate::host::{Host, HostReference, HostState, Roster, initial_state};
+use crate::host_tools::{HostTool, HostTools, RegisteredTools};
 use crate::launch::Launcher;
 use crate::name::ServerName;
 use crate::server::{Connectors, ServerHandle, ServerResources};
@@ -26,6 +27,7 @@ use crate::transport::Connector;
 pub use open::launcher_main;
 pub use server::Server;
 
+mod host_tool_caller;
 mod open;
 pub(crate) mod resource_tools;
 mod server;
@@ -52,7 +54,7 @@ pub struct HostBuilder {
     /// The default caller as closures, otherwise.
     callbacks: Callbacks,
     /// The capabilities that legacy sessions advertise; `None`: those of the default caller.
-    offers: Option<Offers>,
+    offers: Option<CallerCapabilities>,
     roots: Option<Vec<Root>>,
     only: Option<Vec<ServerName>>,
     tools: HostTools,
@@ -139,7 +141,7 @@ impl HostBuilder {
     }
 
     /// Sets the default caller, for calls that name none. Servers are told the capabilities that
-    /// this caller [offers](Caller::offers).
+    /// this caller [offers](Caller::capabilities).
     pub fn caller(mut self, caller: impl Caller + 'static) -> Self {
         self.caller = Some(SharedCaller(Arc::new(caller)));
         self
@@ -236,7 +238,7 @@ impl HostBuilder {
 
     /// Sets the capabilities that legacy servers are told when they are connected, for programs
     /// whose calls name their own callers. The default is what [`caller`](Self::caller) offers.
-    pub fn offers(mut self, offers: Offers) -> Self {
+    pub fn capabilities(mut self, offers: CallerCapabilities) -> Self {
         self.offers = Some(offers);
         self
     }
@@ -273,7 +275,7 @@ impl HostBuilder {
         self
     }
 
-    /// Offers the cached catalog of each server until it is connected: a call waits for its server.
+    /// CallerCapabilities the cached catalog of each server until it is connected: a call waits for its server.
     pub fn offer_cached(mut self) -> Self {
         self.offers_cached = true;
         self
@@ -295,7 +297,7 @@ impl HostBuilder {
             Some(SharedCaller(caller)) => caller,
             None => Arc::new(self.callbacks),
         };
-        let offers = self.offers.unwrap_or_else(|| caller.offers());
+        let offers = self.offers.unwrap_or_else(|| caller.capabilities());
         let resources = ServerResources {
             launcher: self.launcher,
             environment: Arc::new(self.environment),
@@ -309,7 +311,7 @@ impl HostBuilder {
             changed: changed.clone(),
             offers,
             roots: Roots::new(self.roots),
-            overseer: Some(Arc::new(SamplingOverseer(reference.clone()))),
+            sampling_policy: Some(Arc::new(GateSamplingPolicy(reference.clone()))),
             connectors: Arc::new(self.connectors),
             offers_cached: self.offers_cached,
         };
@@ -333,7 +335,7 @@ impl HostBuilder {
         }
         let state = state.begin(Events(early));
         reference.set(&state);
-        state.watch(changed);
+        state.spawn_rebuilder(changed);
         Ok(Host(state))
     }
 }

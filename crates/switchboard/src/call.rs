@@ -6,7 +6,7 @@
 //! | `wait` | waits for the server of an unknown name, and for a session |
 //! | `approval`, `permissions` | asks the caller, remembers and revokes approvals; decisions before a call |
 //! | `recover` | after an error: the call is made again, or ends with a hint |
-//! | `misfit` | checks a result against the tool's output schema |
+//! | `output_schema` | checks a result against the tool's output schema |
 //! | `host_tool` | calls of tools that this program runs |
 //! | `sampling`, `unlisted` | sampling and resources, which the gate decides on as tools |
 //! | `trace` | the report of each call |
@@ -36,14 +36,14 @@ pub use builder::Call;
 pub use error::{CallError, DenialReason};
 use recover::NextStep;
 pub(crate) use recover::refusal_in;
-pub(crate) use sampling::SamplingOverseer;
+pub(crate) use sampling::GateSamplingPolicy;
 use trace::{CallTrace, ReportGuard};
 
 mod approval;
 mod builder;
 mod error;
 mod host_tool;
-mod misfit;
+mod output_schema;
 mod permissions;
 mod recover;
 mod sampling;
@@ -116,6 +116,19 @@ pub(crate) struct CallContext<'a> {
     trace: CallTrace<'a>,
 }
 
+/// How often a call was made, and where its tool was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// The first time, with a tool of the current catalog. Until something is awaited, the catalog
+    /// and the lease's roster are current.
+    Current,
+    /// The first time, with a tool of the catalog that the caller listed from. Until something is
+    /// awaited, the lease's roster is current.
+    Listed,
+    /// Once more after an answer.
+    Repeated,
+}
+
 /// A call that has its permit, and the session to send it on.
 struct ReadyCall {
     session: CallerSession,
@@ -183,12 +196,13 @@ impl HostState {
             let Some(mut server) = server else {
                 return Box::pin(self.call_host_tool(&tool, context)).await;
             };
-            // Until something is awaited, the tool is in the current catalog and the lease has the
-            // current roster.
-            let (mut is_first, mut is_current) = (true, call.listed.is_none());
+            let mut attempt = match call.listed {
+                None => Attempt::Current,
+                Some(_) => Attempt::Listed,
+            };
             let raw = loop {
                 let ReadyCall { session, call } = match self
-                    .prepare(&tool, &server, is_first, is_current, context)?
+                    .prepare(&tool, &server, attempt, context)?
                 {
                     PreparedCall::Ready(ready) => ready,
                     PreparedCall::MustWait(permission) => {
@@ -210,18 +224,21 @@ impl HostState {
                     }
                     answer => answer,
                 };
-                let recovering = self.recover(&tool, &server, session, answer, is_first, context);
+                let recovering = self.recover(&tool, &server, session, answer, attempt, context);
                 match Box::pin(recovering).await? {
                     NextStep::Return(raw) => break raw,
                     NextStep::CallAgain(defined_now) => tool = defined_now,
                 }
-                (is_first, is_current) = (false, false);
+                attempt = Attempt::Repeated;
             };
-            let misfit = match tool.definition.output_schema {
+            let schema_violation = match tool.definition.output_schema {
                 Some(_) => Box::pin(self.check(&tool, &raw, caller)).await,
                 None => None,
             };
-            Ok(CallResult { raw, misfit })
+            Ok(CallResult {
+                raw,
+                schema_violation,
+            })
         }
     }
 
@@ -261,17 +278,19 @@ impl HostState {
         &self,
         tool: &Arc<Tool>,
         server: &ServerLease,
-        is_first: bool,
-        is_current: bool,
+        attempt: Attempt,
         context: &mut CallContext<'_>,
     ) -> Result<PreparedCall, Box<CallError>> {
         self.validate(tool, context.call)?;
-        let permission = match is_first {
-            true => self.permit(tool, &server.roster().gate, context)?,
-            false => self.permit(tool, &self.roster().gate, context)?,
+        let permission = match attempt {
+            Attempt::Current | Attempt::Listed => {
+                self.permit(tool, &server.roster().gate, context)?
+            }
+            Attempt::Repeated => self.permit(tool, &self.roster().gate, context)?,
         };
         match (permission, server.session_now()) {
             (Permission::Granted(permit), Some(session)) => {
+                let is_current = attempt == Attempt::Current;
                 let ready = self.ready_call(tool, server, permit, session, is_current, context)?;
                 Ok(PreparedCall::Ready(ready))
             }
@@ -297,7 +316,7 @@ impl HostState {
                 true => None,
                 false => Some(self.approved_definition(tool, server)?),
             },
-            own_definition: own_definition.map_err(|()| moved(tool))?,
+            own_definition: own_definition.map_err(|()| definition_changed(tool))?,
             timeouts: context.deadline.timeouts(tool),
             since: context.deadline.since,
         };
@@ -314,10 +333,10 @@ impl HostState {
             (definition.simple_schema).get_or_init(|| self.validators.simple(hash, schema));
         if !simple.fits(call.arguments.as_str()) {
             let validated = self.validators.validate(hash, schema, &call.arguments);
-            validated.map_err(|misfit| CallError::Misfit {
+            validated.map_err(|schema_violation| CallError::InvalidArguments {
                 server: tool.id.server.clone(),
                 tool: shown(tool),
-                misfit,
+                schema_violation,
             })?;
         }
         let server = &tool.id.server;
@@ -381,18 +400,18 @@ impl HostState {
         (was_replaced && server.launch == tool.launch)
             .then(|| server.definition(&tool.definition))
             .flatten()
-            .ok_or_else(|| moved(tool).into())
+            .ok_or_else(|| definition_changed(tool).into())
     }
 
     /// Gives a notice, once, if a caller has capabilities that servers are not told of: legacy
     /// servers learn them when they are connected.
     fn check_offers(&self, caller: &Arc<dyn Caller>) {
-        if !self.resources.offers.include(caller.offers())
+        if !self.resources.offers.include(caller.capabilities())
             && !self.warned_of_offers.swap(true, Ordering::Relaxed)
         {
             caller.notice(
                 "this caller can answer more questions than the host was built with; legacy servers learn the capabilities when \
-                 they connect, and will not use the additional ones (HostBuilder::caller, HostBuilder::offers)",
+                 they connect, and will not use the additional ones (HostBuilder::caller, HostBuilder::capabilities)",
             );
         }
     }
@@ -446,8 +465,8 @@ impl CallDeadline {
     }
 }
 
-fn moved(tool: &Tool) -> CallError {
-    CallError::Moved {
+fn definition_changed(tool: &Tool) -> CallError {
+    CallError::DefinitionChanged {
         server: tool.id.server.clone(),
         tool: shown(tool),
     }

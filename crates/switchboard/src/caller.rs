@@ -11,7 +11,7 @@ use crate::secret::Redacted;
 use crate::wire::{JsonMember, RawJson};
 
 pub use crate::caller_id::CallerId;
-pub use approval::{Approval, ApprovalRequest, Keep};
+pub use approval::{Approval, ApprovalLifetime, ApprovalRequest};
 pub use callbacks::Callbacks;
 pub(crate) use question::result_action;
 pub use question::{
@@ -26,7 +26,7 @@ mod report;
 
 /// The capabilities of a caller: which questions it can answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Offers {
+pub struct CallerCapabilities {
     /// Elicitation with a form.
     pub elicit_form: bool,
     /// Elicitation with a URL to open.
@@ -37,7 +37,7 @@ pub struct Offers {
     pub sampling_tools: bool,
 }
 
-impl Offers {
+impl CallerCapabilities {
     /// Whether these capabilities include all of `other`.
     pub(crate) fn include(self, other: Self) -> bool {
         let covers = |ours: bool, theirs: bool| ours | !theirs;
@@ -62,8 +62,8 @@ pub trait Caller: Send + Sync {
     fn id(&self) -> &CallerId;
 
     /// The caller's capabilities; servers are told no more than these.
-    fn offers(&self) -> Offers {
-        Offers::default()
+    fn capabilities(&self) -> CallerCapabilities {
+        CallerCapabilities::default()
     }
 
     /// Why this caller may not call this tool, whatever the gate decides; `None` leaves it to the
@@ -174,8 +174,8 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
         (**self).id()
     }
 
-    fn offers(&self) -> Offers {
-        (**self).offers()
+    fn capabilities(&self) -> CallerCapabilities {
+        (**self).capabilities()
     }
 
     fn refuses(&self, tool: &Tool) -> Option<String> {
@@ -285,12 +285,12 @@ pub struct LogLine {
     pub params: RawJson,
 }
 
-/// Progress of a call.
+/// Progress of a request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The called tool.
-    pub id: ToolId,
+    /// The called tool; `None` if the request is no tool call.
+    pub id: Option<ToolId>,
     /// The progress so far; it increases.
     pub progress: f64,
     /// The total, if known.

@@ -11,6 +11,8 @@ pub struct CallerId {
     text: CallerText,
     /// The length of the client's name, which is the start of the text.
     client_length: usize,
+    /// Whether more calls follow from this caller, and not only from its client.
+    has_session: bool,
 }
 
 #[derive(Clone)]
@@ -25,6 +27,7 @@ impl CallerId {
         Self {
             text: CallerText::Shared(text.into()),
             client_length: text.len(),
+            has_session: true,
         }
     }
 
@@ -33,6 +36,7 @@ impl CallerId {
         Self {
             text: CallerText::Static(text),
             client_length: text.len(),
+            has_session: true,
         }
     }
 
@@ -42,6 +46,25 @@ impl CallerId {
         Self {
             text: CallerText::Shared(format!("{client}#{session}").into()),
             client_length: client.len(),
+            has_session: true,
+        }
+    }
+
+    /// The id of one request of an authenticated client that has no sessions. Each request is a
+    /// different caller, so that no question of a server reaches another one.
+    pub fn of_request(client: &str, request: impl fmt::Display) -> Self {
+        Self {
+            has_session: false,
+            ..Self::of_client(client, request)
+        }
+    }
+
+    /// Whose connection the caller uses at a server with `session = "per-caller"`: its own, or its
+    /// client's if the caller is one request.
+    pub(crate) fn connection_owner(&self) -> Self {
+        match self.has_session {
+            true => self.clone(),
+            false => Self::new(self.client()),
         }
     }
 

@@ -166,8 +166,8 @@ impl Catalog {
         &self.offerings
     }
 
-    /// Resolves a name: first as an exposed name, then as `server/tool` (the configured server
-    /// names determine where the slash is), then as the name that a vendor's API or a strict
+    /// Resolves a name: first as an exposed name, then as `server/tool` (the first slash separates
+    /// them), then as the name that a vendor's API or a strict
     /// client uses instead of the exposed one.
     #[inline]
     pub fn resolve(&self, name: &str) -> Result<&Arc<Tool>, Unresolved> {

@@ -139,7 +139,7 @@ pub enum NextEvent {
     /// An event.
     Event(Event),
     /// The reader was too slow and lost this many events.
-    Gap(u64),
+    Lagged(u64),
 }
 
 impl Events {
@@ -148,7 +148,7 @@ impl Events {
         use tokio::sync::broadcast::error::RecvError;
         match self.0.recv().await {
             Ok(event) => Some(NextEvent::Event(event)),
-            Err(RecvError::Lagged(missed)) => Some(NextEvent::Gap(missed)),
+            Err(RecvError::Lagged(missed)) => Some(NextEvent::Lagged(missed)),
             Err(RecvError::Closed) => None,
         }
     }
@@ -158,7 +158,7 @@ impl Events {
         use tokio::sync::broadcast::error::TryRecvError;
         match self.0.try_recv() {
             Ok(event) => Some(NextEvent::Event(event)),
-            Err(TryRecvError::Lagged(missed)) => Some(NextEvent::Gap(missed)),
+            Err(TryRecvError::Lagged(missed)) => Some(NextEvent::Lagged(missed)),
             Err(TryRecvError::Empty | TryRecvError::Closed) => None,
         }
     }

@@ -36,7 +36,7 @@ pub fn decide(gate: &Gate, config: &Config, server: &str, tool: &str) -> Option<
         launch,
         idempotent: false,
         place: 0,
-        server_place: 0,
+        server_index: 0,
         rule_matches: Default::default(),
         effect: None,
     };

@@ -1,12 +1,13 @@
 //! Decides on each call: allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O.
 //! And `Permit`, which every call needs.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::caller::{Approval, ApprovalRequest, Caller, CallerId};
 use crate::catalog::{MatchedRules, Tool};
-use crate::config::{Diagnostic, Mode, ProjectPermissions, RuleText, Scope};
+use crate::config::{Diagnostic, Mode, ProjectPermissions, RuleText};
 use crate::name::ServerName;
 use crate::wire::RawJson;
 
@@ -21,8 +22,12 @@ mod spelling;
 /// Compiled rules and mode.
 pub struct Gate {
     mode: Mode,
-    /// Whether any file has permissions.
-    configured: bool,
+    /// The servers with `trust = true` in a person's own file, or in a project's file whose
+    /// permissions were accepted.
+    trusted: HashSet<ServerName>,
+    /// The servers whose tools are allowed because no file has permissions and the dialect of the
+    /// server's file makes the gate optional. For a project's file this too must have been accepted.
+    ungated: HashSet<ServerName>,
     /// Whether allow rules and trust apply only to the pinned definition.
     locked: bool,
     allow: Vec<Rule>,
@@ -126,20 +131,20 @@ impl Gate {
         }
         // If locked, rules and trust cover the definition that was first seen, as a grant covers
         // the one it was given for.
-        if !self.locked || !grants.is_unlike_its_pin(tool) {
+        if !self.locked || !grants.differs_from_pin(tool) {
             if let Some(rule) = matched.allow {
                 return Decision::Allow {
                     because: self.allow[rule].shown.clone(),
                 };
             }
-            if self.trusts(tool) {
+            if matched.is_trusted {
                 return Decision::Allow {
                     because: format!("`trust` is set for server \"{}\"", tool.id.server).into(),
                 };
             }
-            if self.is_optional_for(tool) {
+            if matched.is_ungated {
                 return Decision::Allow {
-                    because: "no gate configured".into(),
+                    because: "no permissions are configured".into(),
                 };
             }
         }
@@ -164,12 +169,12 @@ impl Gate {
     /// Whether a tool is pinned when it is first seen ([`Grants::pin`]). A later change is then
     /// asked about if the gate is locked, and shown if the server is trusted.
     pub(crate) fn wants_pin(&self, tool: &Tool) -> bool {
-        self.locked || self.trusts(tool)
+        self.locked || self.trusted.contains(&tool.id.server)
     }
 
     /// Whether a changed definition is only shown, not asked about.
     pub(crate) fn only_shows_changes(&self, tool: &Tool) -> bool {
-        !self.locked && self.trusts(tool)
+        !self.locked && !self.trusted.is_empty() && self.matched(tool).is_trusted
     }
 
     /// The rules that can apply to tools of a server, each with the name of its list.
@@ -185,7 +190,7 @@ impl Gate {
         let all = lists
             .into_iter()
             .flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule)));
-        all.filter(|(_, rule)| rule.may_hold_for(server))
+        all.filter(|(_, rule)| rule.may_apply_to(server))
             .map(|(list, rule)| (list, &rule.text))
     }
 
@@ -201,28 +206,6 @@ impl Gate {
         &self.accepted
     }
 
-    /// `trust = true` of a person's own file, or of a project's whose permissions were accepted.
-    fn trusts(&self, tool: &Tool) -> bool {
-        tool.server.trust
-            || self
-                .accepted
-                .iter()
-                .any(|project| project.trusts(&tool.server))
-    }
-
-    /// Whether calls are allowed because no file has permissions and the dialect of the server's
-    /// file makes the gate optional. For a project's file this too must have been accepted.
-    fn is_optional_for(&self, tool: &Tool) -> bool {
-        let server = &tool.server;
-        !self.configured
-            && server.dialect.profile().ungated_by_default
-            && (server.source.scope != Scope::Project
-                || self
-                    .accepted
-                    .iter()
-                    .any(|project| project.leaves_ungated(server)))
-    }
-
     /// The rules that apply to this caller's call of a tool.
     fn matched_for(&self, tool: &Tool, caller: &CallerId) -> MatchedRules {
         let matched = self.matched(tool);
@@ -234,6 +217,7 @@ impl Gate {
             allow: matched.allow.or(for_client.allow),
             ask: matched.ask.or(for_client.ask),
             deny: matched.deny.or(for_client.deny),
+            ..matched
         }
     }
 
@@ -248,6 +232,9 @@ impl Gate {
             allow: first(&self.allow),
             ask: first(&self.ask),
             deny: first(&self.deny),
+            // Asked of this gate's configuration: the tool may have been listed before a reload.
+            is_trusted: self.trusted.contains(&tool.id.server),
+            is_ungated: self.ungated.contains(&tool.id.server),
         }
     }
 
@@ -261,7 +248,8 @@ impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate")
             .field("mode", &self.mode)
-            .field("configured", &self.configured)
+            .field("trusted", &self.trusted)
+            .field("ungated", &self.ungated)
             .field("locked", &self.locked)
             .field("allow", &self.allow)
             .field("ask", &self.ask)

@@ -12,11 +12,11 @@ use tokio::task::{AbortHandle, JoinSet};
 
 #[cfg(feature = "oauth")]
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
-use crate::builtin::RegisteredTools;
 use crate::caller::{Caller, Root};
 use crate::catalog::{Catalog, CatalogSource, possible_owners};
 use crate::event::{Event, Events, NextEvent};
 use crate::gate::{Gate, Grants};
+use crate::host_tools::RegisteredTools;
 use crate::launch::Containment;
 use crate::name::{ServerName, Style};
 use crate::panics::catch;
@@ -44,8 +44,8 @@ mod roster;
 /// How long token refreshes in flight may delay a stop.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long changes of servers are collected before the catalog is rebuilt: when many servers start,
-/// a rebuild for each of them took a quarter of the time.
+/// How long changes of servers are collected before the catalog is rebuilt: when many servers start
+/// at once, a rebuild for each of them took a quarter of the start-up time.
 const REBUILD_DELAY: Duration = Duration::from_millis(5);
 
 /// How many consecutive reloads may replace a server before a request for it fails.
@@ -132,11 +132,12 @@ impl Host {
             .cloned()
     }
 
-    /// Waits until every server is settled, or for `wait`. True if all are.
-    pub async fn settled(&self, wait: Duration) -> bool {
+    /// Waits until no server is connecting for the first time, at most for `wait`. Returns whether that
+    /// is so.
+    pub async fn wait_until_settled(&self, wait: Duration) -> bool {
         let all = async {
             for server in self.servers().iter() {
-                server.settled().await;
+                server.wait_until_settled().await;
             }
         };
         let settled = tokio::time::timeout(wait, all).await.is_ok();
@@ -168,19 +169,21 @@ impl Host {
         Ok(given)
     }
 
-    /// Revokes a login and deletes it. An open connection stays open until the server requires a
-    /// login again.
+    /// Revokes a login and deletes it. An open connection stays open, but its further requests are
+    /// sent without the token.
     #[cfg(feature = "oauth")]
     pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
         let handle = self
             .server(server.as_str())
             .ok_or_else(|| LoginFault::unknown(server))?;
-        auth::logout(
+        let logged_out = auth::logout(
             &handle.config,
             &self.0.resources.environment,
             &self.0.resources.auth,
         )
-        .await
+        .await?;
+        handle.forget_login();
+        Ok(logged_out)
     }
 
     /// Where tokens are stored, for people. May block: it probes the keyring.
@@ -297,18 +300,7 @@ impl HostState {
     /// Replaces the catalog if the offerings of any server, or the servers themselves, have
     /// changed.
     pub(crate) fn rebuild(&self) {
-        let is_new = |roster: &Roster, old: &Catalog| {
-            let shows_all = (0..roster.servers.len()).all(|index| roster.is_shown_by(old, index));
-            let is_settled = |index: usize| {
-                roster
-                    .servers
-                    .get(index)
-                    .is_none_or(|server| server.is_settled_at(&server.snapshot()))
-            };
-            old.generation > 0 && shows_all && !old.can_name_more(is_settled)
-        };
-        let is_new = |current: &CurrentServers| is_new(&current.roster, &current.catalog);
-        if is_new(&self.current.load()) {
+        if self.current.load().is_up_to_date() {
             return;
         }
         let _one_at_a_time = lock(&self.replacing);
@@ -317,10 +309,10 @@ impl HostState {
             roster,
             catalog: old,
         } = &**current;
-        if is_new(&current) {
+        if current.is_up_to_date() {
             return;
         }
-        let parts: Vec<_> = roster.servers.iter().map(part).collect();
+        let parts: Vec<_> = roster.servers.iter().map(catalog_source).collect();
         let host_tools: Vec<_> = (self.own)
             .offered_with(roster.config.servers.values())
             .cloned()
@@ -359,8 +351,9 @@ impl HostState {
         }
     }
 
-    /// Rebuilds the catalog soon after a server has changed. Who needs it earlier rebuilds it.
-    pub(crate) fn watch(self: &Arc<Self>, changed: Arc<Notify>) {
+    /// Spawns the task that rebuilds the catalog soon after a server has changed. A request that needs
+    /// the new catalog earlier calls [`rebuild`](Self::rebuild) itself.
+    pub(crate) fn spawn_rebuilder(self: &Arc<Self>, changed: Arc<Notify>) {
         let shared = Arc::downgrade(self);
         let task = tokio::spawn(async move {
             loop {
@@ -380,7 +373,7 @@ impl HostState {
 }
 
 /// The catalog source of a server. Reads one snapshot, so that offerings and state are consistent.
-fn part(server: &ServerHandle) -> CatalogSource {
+fn catalog_source(server: &ServerHandle) -> CatalogSource {
     let now = server.snapshot();
     let (offerings, settled) = (now.offerings.clone(), server.is_settled_at(&now));
     CatalogSource {

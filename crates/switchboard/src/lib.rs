@@ -35,8 +35,8 @@
 //!
 //! - `http` (default): servers that are reached by a URL, over Streamable HTTP and HTTP+SSE, with
 //!   headers and static tokens. Without it, an entry with a `url` fails and says so.
-//! - `oauth` (implies `http`): logging in to them (`Host::login`). Without it, a server that wants
-//!   a login is in [`State::NeedsLogin`] until its entry brings a token.
+//! - `oauth` (implies `http`): logging in to them (`Host::login`). Without it, a server that
+//!   requires a login stays in [`State::NeedsLogin`] until its entry has a token.
 //! - `keyring` (implies `oauth`): logins are kept in the system keyring. Without it they are kept
 //!   in a file that only its owner can read.
 //! - `watch`: `Host::watch` applies changes of the configuration files while servers run.
@@ -103,7 +103,7 @@ pub mod event;
 pub mod caller;
 
 /// Host tools: tools without a server.
-pub mod builtin;
+pub mod host_tools;
 
 /// Decides on each call: allow, ask or deny; and the permit that every call needs.
 pub mod gate;
@@ -141,17 +141,17 @@ pub mod builder;
 pub mod fuzzing;
 
 pub use builder::{HostBuilder, Server, launcher_main};
-pub use builtin::{HostTool, HostToolDefinition, HostToolFuture};
 pub use call::{Call, CallError, DenialReason};
 pub use caller::{
-    Approval, ApprovalRequest, BoxFuture, Callbacks, Caller, ElicitAnswer, Elicitation,
-    ForwardedParams, Headless, Keep, Offers,
+    Approval, ApprovalLifetime, ApprovalRequest, BoxFuture, Callbacks, Caller, CallerCapabilities,
+    ElicitAnswer, Elicitation, ForwardedParams, Headless,
 };
 pub use caller_id::CallerId;
 pub use catalog::{Catalog, Tool, ToolAnnotations, ToolDefinition, ToolEffect, Vendor};
 pub use event::{Event, Events, NextEvent};
 pub use hint::Hint;
 pub use host::Host;
+pub use host_tools::{HostTool, HostToolDefinition, HostToolFuture};
 pub use name::{ServerName, ToolId, ToolName};
 pub use result::{CallResult, Content, ModelContent};
 pub use state::State;

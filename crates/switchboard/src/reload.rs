@@ -18,6 +18,7 @@ use crate::host::{Host, HostState, RetiringServer, Roster, initial_state, wait_e
 use crate::name::ServerName;
 use crate::server::ServerHandle;
 use crate::state::{ConnectStep, State};
+use crate::store::StoreError;
 use crate::sync::lock;
 use crate::trust::{self, AcceptError, Disclosure};
 
@@ -57,17 +58,21 @@ impl Host {
 
     /// Records a person's approval of exactly what was disclosed, and starts the server if its
     /// entry is still the same.
+    ///
+    /// # Errors
+    ///
+    /// [`AcceptError::NotApplied`] means that the approval was recorded, but the configuration
+    /// could not be applied.
     pub async fn accept(&self, disclosure: &Disclosure) -> Result<ReloadReport, AcceptError> {
-        trust::accept(disclosure, &*self.0.store)?;
+        let (disclosure, store) = (disclosure.clone(), self.0.store.clone());
+        // The store may wait for a lock of another process.
+        let accept = tokio::task::spawn_blocking(move || trust::accept(&disclosure, &*store));
+        accept.await.map_err(|_| StoreError::Failed)??;
         let latest = lock(&self.0.reload.latest)
             .clone()
             .unwrap_or_else(|| self.0.roster().config.clone());
-        // Cannot fail: the rules were compiled when the configuration was loaded.
-        Ok(self
-            .0
-            .apply((*latest).clone(), ReloadCause::FileChange)
-            .await
-            .unwrap_or_default())
+        let applied = self.0.apply((*latest).clone(), ReloadCause::FileChange);
+        Ok(applied.await?)
     }
 
     /// Why the watched files cannot be loaded now, one line each; empty if they can. The previous
@@ -198,7 +203,7 @@ impl HostState {
         }
         for (name, change) in &difference.changes {
             let entry = difference.config.servers[name].clone();
-            let after = match (change, roster.server(name).ok()) {
+            let mut after = match (change, roster.server(name).ok()) {
                 (ServerChange::Keep | ServerChange::UpdateConfig, Some(old)) => {
                     servers.push(old.update_config(entry).await);
                     continue;
@@ -207,6 +212,13 @@ impl HostState {
                 (_, Some(old)) if !is_retired(name) => vec![retire(old)],
                 _ => Vec::new(),
             };
+            // A server that an earlier reload has replaced may still have calls.
+            let is_together = *change == ServerChange::StartTogether;
+            after.extend(
+                self.reload.ends_of(|old| {
+                    old.name == *name || is_together && !old.dialect.profile().watched
+                }),
+            );
             servers.push(self.start_server(entry, change, &difference.config, after));
         }
         (servers, retiring)
@@ -310,50 +322,51 @@ fn pending_changes(servers: &[ServerHandle], rest: &[PendingChange]) -> Vec<Pend
     first.chain(rest.iter().cloned()).collect()
 }
 
-fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) -> ReloadReport {
-    let may_run = |name: &ServerName| {
-        servers
-            .iter()
-            .any(|server| server.config.name == *name && why_untrusted(server).is_none())
-    };
-    let named = |latest: &dyn Fn(&ServerName, &ServerChange) -> bool| -> Vec<ServerName> {
-        difference
-            .changes
-            .iter()
-            .filter(|(name, change)| latest(name, change))
-            .map(|(name, _)| name.clone())
-            .collect()
-    };
-    let was_there = |name: &ServerName| {
-        roster
-            .server(name)
-            .is_ok_and(|server| why_untrusted(server).is_none())
-    };
-    let begins =
-        |change: &ServerChange| matches!(change, ServerChange::Start | ServerChange::StartTogether);
-    let rests = |servers: &[ServerHandle], name: &ServerName| {
-        let state = servers
-            .iter()
-            .find(|server| server.config.name == *name)
-            .map(|server| server.snapshot().state.clone());
-        state.is_none_or(|state| {
-            matches!(
-                state,
-                State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
-            )
-        })
-    };
-    ReloadReport {
-        added: named(&|name, change| begins(change) && !was_there(name) && may_run(name)),
-        restarted: named(&|name, change| {
-            begins(change) && was_there(name) && !rests(servers, name)
-        }),
-        stopped: named(&|name, change| {
-            begins(change) && !rests(&roster.servers, name) && rests(servers, name)
-        }),
-        adjusted: named(&|_, change| *change == ServerChange::UpdateConfig),
-        removed: difference.removed.clone(),
-        rules_changed: false,
-        pending: pending_changes(servers, &difference.pending),
+/// Whether a server of a roster runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Activity {
+    /// The roster has no such server.
+    Absent,
+    /// It waits for a person's approval.
+    Untrusted,
+    /// It is disabled or blocked.
+    Off,
+    /// It runs, or starts when it is needed.
+    On,
+}
+
+impl Activity {
+    fn of(servers: &[ServerHandle], name: &ServerName) -> Self {
+        let server = servers.iter().find(|server| server.config.name == *name);
+        match server.map(|server| server.snapshot().state.clone()) {
+            None => Self::Absent,
+            Some(State::Untrusted { .. }) => Self::Untrusted,
+            Some(State::Disabled | State::Blocked { .. }) => Self::Off,
+            Some(_) => Self::On,
+        }
     }
+}
+
+fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) -> ReloadReport {
+    use Activity::{Absent, Off, On, Untrusted};
+    let mut report = ReloadReport {
+        removed: difference.removed.clone(),
+        pending: pending_changes(servers, &difference.pending),
+        ..ReloadReport::default()
+    };
+    for (name, change) in &difference.changes {
+        let before = Activity::of(&roster.servers, name);
+        let after = Activity::of(servers, name);
+        let list = match (change, before, after) {
+            (ServerChange::UpdateConfig, ..) => &mut report.adjusted,
+            (ServerChange::Keep | ServerChange::Wait(_), ..) => continue,
+            (_, Absent | Untrusted, Off | On) => &mut report.added,
+            (_, Off | On, On) => &mut report.restarted,
+            (_, On, Absent | Untrusted | Off) => &mut report.stopped,
+            (_, Absent | Untrusted, Absent | Untrusted) => continue,
+            (_, Off, Absent | Untrusted | Off) => continue,
+        };
+        list.push(name.clone());
+    }
+    report
 }

@@ -91,9 +91,14 @@ impl Host {
         self.agreed(&handle, outcome).await
     }
 
-    /// Ends a subscription. Succeeds if there is none.
+    /// Ends a subscription. Succeeds if there is none. Starts no server: one that is not connected
+    /// gets no subscription when it connects.
     pub async fn unsubscribe(&self, server: &ServerName, uri: &str) -> Result<(), CallError> {
-        let (handle, session) = self.session_of(server).await?;
+        let handle = self.0.lease(server)?;
+        let Some(session) = handle.snapshot().session.clone() else {
+            handle.end_subscription(uri);
+            return Ok(());
+        };
         let outcome = session.unsubscribe(uri, handle.config.timeouts.call).await;
         self.agreed(&handle, outcome).await
     }

@@ -27,7 +27,7 @@ pub struct CallResult {
     pub raw: RawJson,
     /// Why the structured content violates the tool's output schema: one line, safe to show. The
     /// caller got a notice.
-    pub misfit: Option<String>,
+    pub schema_violation: Option<String>,
 }
 
 /// The fields that are projected; everything else stays in the raw object.
@@ -46,14 +46,20 @@ impl CallResult {
         let raw = RawJson::from_value(
             &serde_json::json!({"content": [{"type": "text", "text": text.as_ref()}]}),
         );
-        Self { raw, misfit: None }
+        Self {
+            raw,
+            schema_violation: None,
+        }
     }
 
     /// A result with an image in base64, for a host tool.
     pub fn image(mime_type: &str, base64: &str) -> Self {
         let image = serde_json::json!({"type": "image", "mimeType": mime_type, "data": base64});
         let raw = RawJson::from_value(&serde_json::json!({"content": [image]}));
-        Self { raw, misfit: None }
+        Self {
+            raw,
+            schema_violation: None,
+        }
     }
 
     /// An error result for the model, which may try again.
@@ -61,7 +67,7 @@ impl CallResult {
         let content = serde_json::json!([{"type": "text", "text": text.as_ref()}]);
         Self {
             raw: RawJson::from_value(&serde_json::json!({"content": content, "isError": true})),
-            misfit: None,
+            schema_violation: None,
         }
     }
 

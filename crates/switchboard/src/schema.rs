@@ -12,12 +12,15 @@ use crate::wire::RawJson;
 
 use compile::CompiledSchema;
 pub(crate) use json_tree::JsonTree;
+pub(crate) use pointer::pointer_steps;
 pub(crate) use simple::SimpleSchema;
 
 mod compile;
 mod cost;
 mod json_tree;
 mod keyword;
+mod pattern;
+mod pointer;
 mod simple;
 
 /// Why a schema is not usable: one line, safe to show.

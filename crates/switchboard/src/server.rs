@@ -38,13 +38,14 @@ pub use endpoint::private_working_folder;
 pub use launch_store::remembered_offerings;
 pub use not_ready::{NotReady, NotReadyReason};
 pub use other_era::SecondConnection;
-pub use snapshot::{Snapshot, Wire};
+pub use snapshot::{DetectedTransport, Snapshot};
 pub use stderr::ServerStderr;
 
 pub(crate) use era::EraEvidence;
 pub(crate) use switching::EraRefusal;
 
 use caller_sessions::CallerSessions;
+use endpoint::SharedCredentials;
 use launch_store::LaunchStore;
 pub(crate) use lease::{CallerSession, InFlightCount};
 use other_era::OtherEra;
@@ -99,6 +100,8 @@ pub struct ServerHandle {
     caller_sessions: Option<Arc<CallerSessions>>,
     /// The second connection, of the other era, where one is possible.
     other_era: Option<Arc<OtherEra>>,
+    #[cfg_attr(not(feature = "oauth"), allow(dead_code))]
+    credentials: SharedCredentials,
     /// Requests in flight. Shared by all handles of one task.
     pub(crate) in_flight: Arc<InFlightCount>,
     /// What outlives a session. Shared by all handles of one task.
@@ -123,6 +126,17 @@ impl ServerHandle {
     /// [`Host::set_log_level`](crate::Host::set_log_level) takes precedence.
     pub fn set_legacy_log_level(&self, level: LogLevel) {
         self.memory.subscriptions.set_legacy_level(level);
+    }
+
+    /// Subscribes the server's current session and all later ones to a resource, without waiting for
+    /// the server. Starts nothing. False if too many resources are subscribed to.
+    pub fn subscribe_unconfirmed(&self, uri: &str) -> bool {
+        self.memory.subscriptions.add(uri).is_ok()
+    }
+
+    /// Ends a subscription to a resource, without waiting for the server. Starts nothing.
+    pub fn end_subscription(&self, uri: &str) {
+        self.memory.subscriptions.remove(uri);
     }
 
     /// Remembers that the server could not be listed in time, for
@@ -199,7 +213,7 @@ impl ServerHandle {
     }
 
     /// Waits until no first attempt is in progress: the server is ready, or an attempt has failed.
-    pub async fn settled(&self) {
+    pub async fn wait_until_settled(&self) {
         // A server that is being retried has already failed.
         let under_way =
             |now: &Snapshot| matches!(now.state, State::Connecting { .. }) && now.failure.is_none();
@@ -223,7 +237,7 @@ impl ServerHandle {
         let Some(session) = seen.borrow().session.clone() else {
             return;
         };
-        session.distrust_tools();
+        session.invalidate_tool_list();
         // On a timeout or a lost connection the previous list stays.
         let _ = timeout(
             wait,
@@ -267,25 +281,31 @@ impl ServerHandle {
     /// Stops the server and starts it again. Returns when the new start begins;
     /// [`settled`](Self::settled) waits until it is ready.
     pub async fn restart(&self) {
-        if let Some(caller_sessions) = &self.caller_sessions {
-            caller_sessions.end_all();
-        }
-        if let Some(other_era) = &self.other_era {
-            other_era.end();
-        }
+        self.end_further_connections();
         self.send(TaskCommand::Restart).await;
     }
 
     /// Closes the connection with this reason, until the server is restarted or its entry changes.
     /// Returns when the server's state has changed.
     pub async fn close(&self, reason: String) {
+        self.end_further_connections();
+        self.send(|done| TaskCommand::Close(reason, done)).await;
+    }
+
+    /// Ends the callers' own sessions and the connection of the other era.
+    fn end_further_connections(&self) {
         if let Some(caller_sessions) = &self.caller_sessions {
             caller_sessions.end_all();
         }
         if let Some(other_era) = &self.other_era {
             other_era.end();
         }
-        self.send(|done| TaskCommand::Close(reason, done)).await;
+    }
+
+    /// The login was revoked: no connection uses its token any more.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn forget_login(&self) {
+        self.credentials.forget();
     }
 
     /// Replaces the entry of a server whose launch stays the same. Calls use the new entry at once,

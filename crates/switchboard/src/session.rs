@@ -68,9 +68,9 @@ pub(crate) use self::cache::Cache;
 pub use self::fault::{OpenFault, RequestFault, TaskFault};
 pub(crate) use self::in_flight::PermittedCall;
 pub use self::operations::CompletionTarget;
-pub use self::options::{CallOptions, Hello, Oddities, OddityLog, OpenOptions};
+pub use self::options::{CallOptions, DeviationCounter, Hello, OpenOptions, ProtocolDeviations};
 pub use self::roots::Roots;
-pub(crate) use self::sampling::Overseer;
+pub(crate) use self::sampling::SamplingPolicy;
 pub(crate) use self::subscriptions::Subscriptions;
 pub use crate::revision::{Era, Revision};
 
@@ -139,7 +139,7 @@ impl Session {
     }
 
     /// Drops the cached tool list and causes a new listing, as if the server had reported a change.
-    pub(crate) fn distrust_tools(&self) {
+    pub(crate) fn invalidate_tool_list(&self) {
         self.peer.receiver.lists_changed(&["tools/list"]);
     }
 
@@ -173,7 +173,7 @@ impl Session {
         self.send_call(PermittedCall::new(permit, options))
     }
 
-    /// The same, for a call that was built before.
+    /// Like [`call`](Self::call), for a call that already has its permit and options.
     // Inlined: the future would be copied twice on its way to its caller. Not an `async fn`, which
     // cannot be inlined so.
     #[allow(clippy::manual_async_fn)]
@@ -379,6 +379,11 @@ impl EraSession {
     /// Whether the server reports every change of a list that it declares as changing. A modern
     /// server does so only while a stream is open.
     fn reports_every_change(&self) -> bool {
+        matches!(self, Self::Legacy(_))
+    }
+
+    /// Whether each subscription is a request of its own. A modern server gets all in one.
+    fn subscribes_one_by_one(&self) -> bool {
         matches!(self, Self::Legacy(_))
     }
 

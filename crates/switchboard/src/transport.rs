@@ -175,7 +175,7 @@ pub enum MessageOrigin {
 /// Why the transport brought no response to a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum WireFault {
+pub enum TransportFault {
     /// The request was not sent: there was no connection. It may be sent again.
     #[error("{0}")]
     NotSent(String),
@@ -199,7 +199,7 @@ pub enum WireFault {
     NeedsLogin(NeedsLogin),
 }
 
-impl WireFault {
+impl TransportFault {
     /// Redacts the server's texts.
     pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
         match self {
@@ -244,7 +244,7 @@ pub trait Inbound: Send + Sync {
     }
 
     /// No response to this request will come.
-    fn failed(&self, id: u64, fault: WireFault);
+    fn failed(&self, id: u64, fault: TransportFault);
 
     /// The server lost the session and a new one was begun: subscriptions must be made again.
     fn session_renewed(&self);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, Endpoint, Environment, Scope, ServerConfig};
+use crate::config::{Config, ConfigErrors, Endpoint, Environment, Scope, ServerConfig};
 pub use crate::config::{Disclosure, disclose};
 use crate::line_diff::all_lines;
 use crate::name::ServerName;
@@ -62,6 +62,9 @@ pub enum AcceptError {
     /// The acceptance could not be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// It was accepted, but the configuration could not be applied.
+    #[error("it was accepted, but the configuration cannot be applied: {0}")]
+    NotApplied(#[from] ConfigErrors),
 }
 
 /// Whether an entry is trusted.

@@ -125,7 +125,7 @@ async fn a_call_whose_server_did_not_come_back_reports_the_wait() {
     let rules = "[permissions]\nallow = [\"s\"]\n";
     let file = scratch.config_with(rules, &[server.entry("s")]);
     let host = HostBuilder::open(file).unwrap().start().await.unwrap();
-    assert!(host.settled(Duration::from_secs(60)).await);
+    assert!(host.wait_until_settled(Duration::from_secs(60)).await);
     let captured = Captured::default();
     let guard = tracing::subscriber::set_default(captured.clone());
     host.call("s/die", json!({})).await.unwrap_err();

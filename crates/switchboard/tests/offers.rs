@@ -42,7 +42,7 @@ impl TestHost {
             .start()
             .await
             .unwrap();
-        assert!(host.settled(TIMEOUT).await);
+        assert!(host.wait_until_settled(TIMEOUT).await);
         Self {
             host,
             it: ServerName::new("it").unwrap(),
@@ -162,7 +162,7 @@ async fn a_subscription_survives_a_restart_until_it_is_ended() {
 
         let server = test.host.server("it").unwrap();
         server.restart().await;
-        server.settled().await;
+        server.wait_until_settled().await;
         // The server sends updates once it has the subscription again: until then none arrive.
         let mut events = test.host.events();
         let counting = async {
@@ -389,13 +389,13 @@ async fn a_result_that_violates_its_output_schema_is_reported_and_returned_uncha
         let somebody = Arc::new(RecordingCaller::default());
         let answer = test.call(tool, json!({}), &somebody).await.unwrap();
         assert_eq!(
-            (answer.raw, answer.misfit.clone()),
+            (answer.raw, answer.schema_violation.clone()),
             (raw(result), expected.clone()),
             "{tool}"
         );
         let output: Vec<_> = expected
             .into_iter()
-            .map(|misfit| format!("server \"it\", tool {tool}: {misfit}"))
+            .map(|schema_violation| format!("server \"it\", tool {tool}: {schema_violation}"))
             .collect();
         assert_eq!(*somebody.noticed.lock().unwrap(), output, "{tool}");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Caller, Offers};
+use switchboard::caller::{Caller, CallerCapabilities};
 use switchboard::config::{ConfigFile, Environment, Scope, load};
 use switchboard::launch::Launcher;
 use switchboard::session::RequestFault;
@@ -65,22 +65,22 @@ async fn start(path: PathBuf) -> Host {
             std::env::vars().filter(|(name, _)| name == "PATH"),
         ))
         .launcher(Launcher::start(program("switchboard-launcher")).unwrap())
-        .offers(Offers {
+        .capabilities(CallerCapabilities {
             elicit_form: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         });
     let host = host.start().await.unwrap();
-    assert!(host.settled(TIMEOUT).await);
+    assert!(host.wait_until_settled(TIMEOUT).await);
     host
 }
 
 /// A caller that answers every form with its name.
 fn person(name: &str) -> Arc<TestCaller> {
-    let offers = Offers {
+    let offers = CallerCapabilities {
         elicit_form: true,
-        ..Offers::default()
+        ..CallerCapabilities::default()
     };
-    let caller = TestCaller::new(name).offers(offers);
+    let caller = TestCaller::new(name).capabilities(offers);
     caller.fills_in(json!({"name": name})).arc()
 }
 

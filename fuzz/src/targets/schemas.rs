@@ -60,9 +60,10 @@ fn check(input: &[u8]) {
     let Ok(arguments) = RawJson::parse(arguments.to_owned()) else {
         return;
     };
-    if let Err(misfit) = validators.validate(definition.hash, &definition.input_schema, &arguments)
+    if let Err(schema_violation) =
+        validators.validate(definition.hash, &definition.input_schema, &arguments)
     {
-        assert_is_sentence(&misfit.to_string());
+        assert_is_sentence(&schema_violation.to_string());
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn outcome_of(
         CallError::Unresolved { .. }
         | CallError::UnknownServer { .. }
         | CallError::Replaced { .. }
-        | CallError::Misfit { .. } => (
+        | CallError::InvalidArguments { .. } => (
             CallDecision::Undecided,
             CallOutcome::failed(visible(error.to_string())),
         ),

@@ -27,7 +27,7 @@ async fn t8_a_servers_annotations_do_not_set_a_tools_effect() {
     .await;
     fixture
         .host
-        .settled(std::time::Duration::from_secs(60))
+        .wait_until_settled(std::time::Duration::from_secs(60))
         .await;
     let answer = fixture.call("s/Peek", json!({})).await.unwrap();
     assert_eq!(answer, "ran");

@@ -14,7 +14,7 @@ use crate::{agent_tools, hints};
 /// Options of `chat` and `run`.
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// Another model than in [model]: its name, VENDOR/NAME, or demo
+    /// Use this model instead of the one in [model]: NAME, VENDOR/NAME, or demo
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     #[command(flatten)]

@@ -1,8 +1,13 @@
 //! `approvals`: lists and answers the calls and configuration changes that wait for an operator of
 //! the running gateway.
 
+use std::borrow::Cow;
+
 use clap::{Args, Subcommand};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
+use switchboard::result::{indent_json, readable_json};
 use switchboard::untrusted::Untrusted;
 
 use super::reload::send;
@@ -66,10 +71,9 @@ pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure
         Some(ApprovalAnswer::Deny { id }) => format!("approvals deny {id}"),
     };
     let answer = send(options, &command)?;
-    let read: Value = serde_json::from_str(&answer).unwrap_or_default();
-    if let Some(error) = read["error"].as_str() {
-        let error = Untrusted::new(error).for_terminal_line().to_string();
-        return Err(Failure::new(Code::Usage, error).hint(format!(
+    let read = read_answer(&answer)?;
+    if let Some(error) = &read.error {
+        return Err(Failure::new(Code::Usage, line(error)).hint(format!(
             "see what waits with {}",
             hints::command(&["approvals"])
         )));
@@ -78,23 +82,55 @@ pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure
         output::print_json(&answer)?;
         return Ok(0);
     }
-    if let Some(url) = read["url"].as_str() {
+    if let Some(url) = &read.url {
         output::print(&format!("{}\n", line(url)))?;
         return Ok(0);
     }
-    let list = |key: &str| read[key].as_array().cloned().unwrap_or_default();
-    output::print(&match read["effect"].as_str() {
+    output::print(&match read.effect.as_deref() {
         Some("accepted") => "accepted: the change is in use\n".to_owned(),
         Some("runs") => "allowed: the call runs\n".to_owned(),
         Some("kept") => "allowed: this call was answered with an error already, but the next one with the same arguments runs, once, within ten minutes\n".to_owned(),
         Some(_) => "denied\n".to_owned(),
-        None => render_list(&list("waiting"), &list("changes")),
+        None => render_list(&read.waiting, &read.changes),
     })?;
     Ok(0)
 }
 
+/// What the gateway answers: an error, a link, an effect, or what waits.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GatewayAnswer {
+    error: Option<String>,
+    url: Option<String>,
+    effect: Option<String>,
+    waiting: Vec<ListedCall>,
+    changes: Vec<Value>,
+}
+
+/// A call that waits.
+#[derive(Debug, Deserialize)]
+struct ListedCall {
+    id: u64,
+    client: String,
+    server: String,
+    tool: String,
+    because: String,
+    /// As the client sent them.
+    arguments: Box<RawValue>,
+    changed: Vec<String>,
+    held_for_s: Option<u64>,
+}
+
+fn read_answer(answer: &str) -> Result<GatewayAnswer, Failure> {
+    serde_json::from_str(answer).map_err(|error| {
+        let message = format!("the gateway's answer cannot be read: {error}");
+        Failure::new(Code::Unreachable, message)
+            .hint("the gateway may be of another version of this program")
+    })
+}
+
 /// One paragraph for each call and each change.
-fn render_list(waiting: &[Value], changes: &[Value]) -> String {
+fn render_list(waiting: &[ListedCall], changes: &[Value]) -> String {
     if waiting.is_empty() && changes.is_empty() {
         return "nothing waits for approval\n".to_owned();
     }
@@ -122,28 +158,33 @@ fn change_paragraph(change: &Value) -> String {
     shown
 }
 
-fn call_paragraph(call: &Value) -> String {
-    let text = |key: &str| line(call[key].as_str().unwrap_or_default());
-    let state = match call["held_for_s"].as_u64() {
+fn call_paragraph(call: &ListedCall) -> String {
+    let state = match call.held_for_s {
         Some(seconds) => format!("held for {seconds} more seconds"),
         None => "answered with an error; allowing it lets the next attempt run".to_owned(),
     };
     let mut shown = format!(
         "{}  {} calls {}/{}  ({state})\n    because   {}\n    arguments {}\n",
-        call["id"],
-        text("client"),
-        text("server"),
-        text("tool"),
-        text("because"),
-        line(&call["arguments"].to_string()),
+        call.id,
+        line(&call.client),
+        line(&call.server),
+        line(&call.tool),
+        line(&call.because),
+        shown_arguments(call.arguments.get()),
     );
-    for changed in call["changed"].as_array().into_iter().flatten() {
-        shown.push_str(&format!(
-            "    {}\n",
-            line(changed.as_str().unwrap_or_default())
-        ));
+    for changed in &call.changed {
+        shown.push_str(&format!("    {}\n", line(changed)));
     }
     shown
+}
+
+/// The arguments, one value in a line. Numbers and the order of members stay as they were sent.
+fn shown_arguments(arguments: &str) -> String {
+    const MAX_INDENT: usize = 20;
+    let shown = indent_json(arguments, MAX_INDENT, |token| {
+        Cow::Owned(line(&readable_json(token)))
+    });
+    shown.replace('\n', "\n    ")
 }
 
 fn line(text: &str) -> String {
@@ -161,9 +202,10 @@ mod tests {
             "id": 7, "client": "codex", "server": "files", "tool": "write\u{1b}[2J", "because": "no rule applies",
             "arguments": {"path": "a\u{202e}b\nc"}, "changed": ["- old\r"], "held_for_s": 41,
         });
+        let call = serde_json::from_str(&call.to_string()).expect("a call");
         assert_eq!(
             render_list(&[call], &[]),
-            "7  codex calls files/write\\u{1b}[2J  (held for 41 more seconds)\n    because   no rule applies\n    arguments {\"path\":\"a\\u{202e}b\\nc\"}\n    - old\\u{d}\n"
+            "7  codex calls files/write\\u{1b}[2J  (held for 41 more seconds)\n    because   no rule applies\n    arguments {\n      \"path\": \"a\\u{202e}b\\nc\"\n    }\n    - old\\u{d}\n"
         );
         assert_eq!(render_list(&[], &[]), "nothing waits for approval\n");
         let change = json!({
@@ -173,5 +215,27 @@ mod tests {
             render_list(&[], &[change]),
             "change-00  server \"files\": is new\\u{1b}[2J\n    runs \"x\\u{202e}\"\n"
         );
+    }
+
+    /// T13: an operator sees the arguments that run, however they are written.
+    #[test]
+    fn t13_waiting_calls_show_their_arguments_as_they_were_sent_and_hide_no_others() {
+        let call = |id: u64, arguments: &str| {
+            format!(
+                r#"{{"id":{id},"client":"codex","server":"s","tool":"t","because":"x","arguments":{arguments},"changed":[],"held_for_s":null}}"#
+            )
+        };
+        let deep = format!("{}1{}", "[".repeat(127), "]".repeat(127));
+        let exact = call(1, r#"{"to":1234567890123456789012,"a":1.00}"#);
+        let answer = format!(r#"{{"waiting":[{exact},{}],"changes":[]}}"#, call(2, &deep));
+        let read = read_answer(&answer).expect("it is read");
+        let shown = render_list(&read.waiting, &read.changes);
+        assert!(
+            shown.contains("\"to\": 1234567890123456789012,\n      \"a\": 1.00\n"),
+            "{shown}"
+        );
+        assert!(shown.contains("\n2  codex calls s/t"), "{shown}");
+        assert!(read_answer("{\"waiting\":[{}]}").is_err());
+        assert!(read_answer("nonsense").is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::call::{Call, CallError};
-use switchboard::caller::Offers;
+use switchboard::caller::CallerCapabilities;
 use switchboard::catalog::Tool;
 use switchboard::config::{Config, Endpoint, Protocol, Scope, ServerConfig, Source, StdioEndpoint};
 use switchboard::name::ServerName;
@@ -51,10 +51,10 @@ pub(crate) fn run(options: &Options, args: &DemoArgs) -> Result<u8, Failure> {
         let host = HostBuilder::new(config(folder.path().to_owned())?)
             .environment(paths::environment())
             .launcher(launcher())
-            .offers(Offers {
+            .capabilities(CallerCapabilities {
                 elicit_form: true,
                 elicit_url: true,
-                ..Offers::default()
+                ..CallerCapabilities::default()
             })
             .start()
             .await?;

@@ -79,7 +79,8 @@ struct WriteArgs {
     /// Do not ask before writing
     #[arg(long, short)]
     yes: bool,
-    /// Replace or remove an entry of our name that is not as `install` writes it
+    /// Replace or remove an entry named "switchboard" even if `install` did not write it, or it was
+    /// changed since
     #[arg(long)]
     force: bool,
 }

@@ -19,7 +19,10 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let line = send(options, "reload")?;
-    let answer: Value = serde_json::from_str(&line).unwrap_or_default();
+    let answer: Value = serde_json::from_str(&line).map_err(|error| {
+        let message = format!("the gateway's answer cannot be read: {error}");
+        Failure::new(Code::Unreachable, message)
+    })?;
     let text = |key: &str| {
         let text = answer[key].as_str().unwrap_or_default();
         Untrusted::new(text).for_terminal().to_string()

@@ -65,7 +65,7 @@ pub(crate) struct RunArgs {
     /// Limit of the model's turns
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: u32,
-    /// Limit of the cost in US dollars; calls of a model with an unknown price are not made then
+    /// Limit of the cost in US dollars; if the model's price is unknown, its tool calls are not made
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<f64>,
     #[command(flatten)]

@@ -48,7 +48,7 @@ pub(crate) struct ServeArgs {
     /// How tools and prompts are named; `identity` keeps the names of a single server
     #[arg(long, value_name = "STYLE", value_parser = styles())]
     pub(crate) names: Option<Style>,
-    /// Serve clients over HTTP at this address (port 0 chooses one), and `switchboard attach`
+    /// Serve clients over HTTP at this address (port 0: any free port), and clients of `switchboard attach`
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
     /// Host name that clients use for this gateway; required unless the address is loopback

@@ -12,7 +12,7 @@ use crate::paths::Paths;
 /// Arguments of `token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A client sends its token as `Authorization: Bearer TOKEN`. Rules name it with `client = \"NAME\"`. Only a digest is stored: to replace a lost token, revoke it and create another.
+A client sends its token as `Authorization: Bearer TOKEN`. Rules name it with `client = \"NAME\"`. Only a digest is stored: to replace a lost token, revoke it and create another. Revoking it also removes the client's calls that wait for approval.
 The token of a client that runs `token headers` for its headers is stored in clear, in a file that only you can read (header-tokens.json in the state folder). After it is revoked, `token headers` fails until `token new`.
 
 Examples:

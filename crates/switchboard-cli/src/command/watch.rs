@@ -126,7 +126,7 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
                         output::print(&format!("{}\n", uri.for_terminal_line()))?;
                     }
                 }
-                Some(NextEvent::Gap(missed)) => {
+                Some(NextEvent::Lagged(missed)) => {
                     output::notice(&format!("{missed} events came too fast and were skipped"));
                     check_server(host, &server)?;
                 }

@@ -1,6 +1,6 @@
 //! The approval prompt: server, tool, reason, all arguments; the answers are once, always and no.
 
-use switchboard::caller::{Approval, ApprovalRequest, Keep};
+use switchboard::caller::{Approval, ApprovalLifetime, ApprovalRequest};
 use switchboard::config::ApprovalChoices;
 use switchboard::result::readable_json;
 
@@ -77,10 +77,10 @@ impl<'a> ApprovalDialog<'a> {
             Key::Char('o' | 'y') => return Some(Approval::Once),
             // Remembered in memory only: there is no second question.
             Key::Char('t') if always && self.is_in_memory() => {
-                return Some(Approval::AlwaysTool(Keep::Run));
+                return Some(Approval::AlwaysTool(ApprovalLifetime::Run));
             }
             Key::Char('s') if always && self.is_in_memory() && self.has_server_tools() => {
-                return Some(Approval::AlwaysServer(Keep::Run));
+                return Some(Approval::AlwaysServer(ApprovalLifetime::Run));
             }
             Key::Char('t') if always => self.stage = Stage::Keep(Always::Tool),
             Key::Char('s') if always && self.has_server_tools() => {
@@ -101,8 +101,8 @@ impl<'a> ApprovalDialog<'a> {
 
     fn keep(&mut self, always: Always, key: Key) -> Option<Approval> {
         let keep = match key {
-            Key::Char('r') | Key::Enter => Keep::Run,
-            Key::Char('g') => Keep::ForGood,
+            Key::Char('r') | Key::Enter => ApprovalLifetime::Run,
+            Key::Char('g') => ApprovalLifetime::Permanent,
             Key::Char('n') => return Some(Approval::No { reason: None }),
             Key::Esc | Key::Backspace => {
                 self.stage = Stage::Choose;
@@ -208,11 +208,11 @@ impl<'a> ApprovalDialog<'a> {
         let request = self.request;
         let mut sections = Vec::new();
         if let Some(lines) = &request.changed {
-            let title = "It changed since you approved it (- then, + now):";
+            let title = "It changed since you approved it (- before, + now):";
             sections.push(diff_section(own_line(title, WARNING), lines, columns));
         }
         if !request.preview.is_empty() {
-            let title = "What it would change (- now, + then):";
+            let title = "What it would change (- before, + after):";
             sections.push(diff_section(
                 own_line(title, FAINT),
                 &request.preview,

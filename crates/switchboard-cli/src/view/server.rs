@@ -5,7 +5,7 @@ use std::path::Path;
 use switchboard::Host;
 use switchboard::catalog::Catalog;
 use switchboard::config::{Endpoint, ServerConfig, StateNames};
-use switchboard::server::{ServerHandle, State, Wire};
+use switchboard::server::{DetectedTransport, ServerHandle, State};
 use switchboard::session::Era;
 use switchboard::untrusted::Untrusted;
 
@@ -164,10 +164,10 @@ pub(crate) fn era_word(era: Era) -> &'static str {
 }
 
 /// The transport for a person.
-pub(crate) fn transport_name(wire: Option<Wire>) -> &'static str {
+pub(crate) fn transport_name(wire: Option<DetectedTransport>) -> &'static str {
     match wire {
-        Some(Wire::Sse) => "HTTP+SSE",
-        Some(Wire::Http) | None => "Streamable HTTP",
+        Some(DetectedTransport::Sse) => "HTTP+SSE",
+        Some(DetectedTransport::Http) | None => "Streamable HTTP",
     }
 }
 

@@ -42,7 +42,8 @@ fn a_circle_of_two_gateways_is_recognised_and_refused() {
     let operator = Operator::log_in(&first);
     let page = until(|| {
         let page = operator.page(&first, "/");
-        page.contains("leads back to this one").then_some(page)
+        page.contains("connects back to this gateway")
+            .then_some(page)
     });
     assert!(page.contains("remove its entry here"), "{page}");
     let own = first.initialize("/mcp");

@@ -201,6 +201,12 @@ fn t19_t20_the_page_needs_its_own_login_and_forms_of_its_own() {
     }
     let link = login_path(&gateway, &[]);
     assert_eq!(status("/login?k=CANARY", &[]), 401);
+    let closing = [("Authorization", ""), ("Connection", "close")];
+    let looked_at = gateway.send("HEAD", &link, &closing, "");
+    assert_eq!(
+        looked_at.status, 200,
+        "a program that looks at the link does not use it up"
+    );
     assert_eq!(status(&link, &[("Authorization", "")]), 303);
     assert_eq!(
         status(&link, &[("Authorization", "")]),
@@ -257,6 +263,47 @@ fn health_is_open_and_metrics_need_a_token() {
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
+}
+
+/// T19: the call that waits is not run, though an operator allows it.
+#[test]
+fn t19_a_waiting_call_of_a_client_whose_token_was_revoked_cannot_be_allowed() {
+    let gateway = Gateway::start_with("[permissions]\nask = [\"*\"]\n", &[]);
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    thread::scope(|scope| {
+        let held = scope.spawn(|| call(&gateway, &session, &echo, "x"));
+        until(|| waiting(&gateway).pop());
+        let revoked = gateway.home.run(&["token", "revoke", "tester"]);
+        assert_eq!(revoked.code, Some(0), "{revoked:?}");
+        let allowed = gateway.home.run(&["approvals", "allow", "1"]);
+        assert_eq!(allowed.code, Some(2), "{allowed:?}");
+        assert!(allowed.stderr.contains("no such approval"), "{allowed:?}");
+        let denied = held.join().unwrap();
+        assert!(denied.to_string().contains("was revoked"), "{denied}");
+    });
+    gateway.assert_calls(0);
+    audit(&gateway, |line| {
+        line["rule"] == "the client's token was revoked"
+    });
+}
+
+#[test]
+fn a_secret_that_a_reload_brings_is_not_in_the_audit_log() {
+    const SECRET: &str = "CANARY-of-a-reload";
+    let more = "[permissions]\nallow = [\"*\"]\n[gateway]\naudit_arguments = \"full\"\n";
+    let gateway = Gateway::start_with(more, &[]);
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let added = format!("[servers.other]\ncommand = \"false\"\nenv = {{ KEY = \"{SECRET}\" }}\n");
+    gateway
+        .home
+        .user_file(&format!("{}{added}", gateway.config));
+    let reloaded = gateway.home.run(&["reload"]);
+    assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+    call(&gateway, &session, &echo, SECRET);
+    let line = audit(&gateway, |line| line["method"] == "tools/call");
+    assert_eq!(line["arguments"], json!({"message": "[secret]"}));
 }
 
 /// Rules that name a client hold for the token's name; what the client calls itself changes nothing.

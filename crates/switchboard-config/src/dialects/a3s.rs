@@ -13,7 +13,7 @@ use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::{ReferenceSyntax, unescape};
 use crate::tree::{Node, TableEntry, Tree};
-use crate::{HttpWire, TimeField};
+use crate::{HttpTransportKind, TimeField};
 
 pub(super) struct A3s;
 
@@ -55,7 +55,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     syntax: ReferenceSyntax::Native,
     call_timeout: Some(Duration::from_secs(60)),
     call_timeout_field: Some(TimeField::TimeoutMs),
-    wire: HttpWire::Sse,
+    wire: HttpTransportKind::Sse,
     refuses_builtin_names: true,
     entry_spelling: SPELLING,
     rule_syntax: RuleSyntax::Prefix,

@@ -15,7 +15,7 @@ use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer, UNSET};
 use crate::reference::{ReferenceSyntax, escape, is_name};
 use crate::tree::{Node, TableEntry, Tree};
-use crate::{HttpWire, Start};
+use crate::{HttpTransportKind, Start};
 
 pub(super) struct AgentApps;
 
@@ -34,7 +34,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     // The reader turns `\${NAME}` into a native reference and escapes every other `$`.
     syntax: ReferenceSyntax::Native,
     start: Start::Lazy,
-    wire: HttpWire::Streamable,
+    wire: HttpTransportKind::Streamable,
     serializes_callers: true,
     // The documentation has no approval of calls.
     ungated_by_default: true,

@@ -3,7 +3,7 @@
 use super::entry_spelling::{EntrySpelling, ReferenceForm, URL};
 use super::profile::{DialectProfile, FOREIGN, RuleSyntax};
 use super::{DialectReader, native};
-use crate::HttpWire;
+use crate::HttpTransportKind;
 use crate::diagnostic::{Diagnostics, visible_key};
 use crate::fields::{FieldSpec, OURS, PROCESS, ValueKind, foreign_field};
 use crate::name::Style;
@@ -35,7 +35,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     name: "agent-code",
     naming: Some(Style::Mcp),
     syntax: ReferenceSyntax::Literal,
-    wire: HttpWire::Sse,
+    wire: HttpTransportKind::Sse,
     entry_spelling: SPELLING,
     sse_path_fallback: true,
     rule_syntax: RuleSyntax::Exposed,

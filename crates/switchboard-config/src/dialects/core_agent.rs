@@ -5,7 +5,7 @@ use super::entry_spelling::{EntrySpelling, ReferenceForm};
 use super::profile::{DialectProfile, FOREIGN, RuleSyntax, StateNames, StopMethod};
 use super::recognise::warn_of_foreign_container;
 use super::{Dialect, DialectReader, native};
-use crate::HttpWire;
+use crate::HttpTransportKind;
 use crate::diagnostic::Diagnostics;
 use crate::fields::{
     FieldSpec, FieldTransport, OURS, PERMISSIONS, PROCESS, ValueKind, foreign_field, native_fields,
@@ -42,7 +42,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     naming: Some(Style::ServerTool),
     syntax: ReferenceSyntax::Placeholder,
     strict: true,
-    wire: HttpWire::Streamable,
+    wire: HttpTransportKind::Streamable,
     stop: StopMethod::Terminate,
     watched: false,
     ungated_by_default: true,

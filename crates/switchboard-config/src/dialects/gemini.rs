@@ -12,7 +12,7 @@ use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
-use crate::{HttpWire, TimeField};
+use crate::{HttpTransportKind, TimeField};
 
 pub(super) struct Gemini;
 
@@ -74,7 +74,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     connect_timeout: Duration::from_secs(600),
     call_timeout: Some(Duration::from_secs(600)),
     call_timeout_field: Some(TimeField::Timeout),
-    wire: HttpWire::Sse,
+    wire: HttpTransportKind::Sse,
     gemini_schemas: true,
     closes_without_tools: true,
     state_names: StateNames::Three,

@@ -11,7 +11,7 @@ use crate::format::Format;
 use crate::raw::{self, FieldTable, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::Node;
-use crate::{HttpWire, Start};
+use crate::{HttpTransportKind, Start};
 
 pub(super) struct Native;
 
@@ -31,7 +31,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     connect_timeout: Duration::from_secs(30),
     call_timeout: None,
     call_timeout_field: None,
-    wire: HttpWire::Auto,
+    wire: HttpTransportKind::Auto,
     sse_path_fallback: false,
     refuses_builtin_names: true,
     offers_resource_tools: false,

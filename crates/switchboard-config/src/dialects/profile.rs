@@ -7,7 +7,7 @@ use super::native;
 use crate::format::Format;
 use crate::name::Style;
 use crate::reference::ReferenceSyntax;
-use crate::{HttpWire, Start, TimeField};
+use crate::{HttpTransportKind, Start, TimeField};
 
 /// How the servers of a dialect behave: as its documentation states, else as in the native file.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub struct DialectProfile {
     /// The field that sets that deadline, if the dialect has its own.
     pub call_timeout_field: Option<TimeField>,
     /// The transport of a URL that names none.
-    pub wire: HttpWire,
+    pub wire: HttpTransportKind,
     /// Whether an HTTP+SSE stream is also looked for at `/sse` below the URL.
     pub sse_path_fallback: bool,
     /// Whether a tool is withheld if its own name is that of a built-in tool, even if its exposed
@@ -152,16 +152,16 @@ impl DialectProfile {
 
     /// How to change an entry so that its server is reached over another HTTP transport, for
     /// messages; `None` if such a file cannot express it.
-    pub fn how_to_change_wire(&self, wire: HttpWire) -> Option<String> {
+    pub fn how_to_change_wire(&self, wire: HttpTransportKind) -> Option<String> {
         let field = |address: UrlField| address.map(|(field, _)| field);
         let transport = |address: UrlField| address.and_then(|(_, transport)| transport);
         let EntrySpelling {
             auto, http, sse, ..
         } = &self.entry_spelling;
         let (now, other, name) = match wire {
-            HttpWire::Auto => return None,
-            HttpWire::Streamable => (*http, *sse, "HTTP+SSE"),
-            HttpWire::Sse => (*sse, *http, "Streamable HTTP"),
+            HttpTransportKind::Auto => return None,
+            HttpTransportKind::Streamable => (*http, *sse, "HTTP+SSE"),
+            HttpTransportKind::Sse => (*sse, *http, "Streamable HTTP"),
         };
         if let (Some((transport_field, _)), true) = (transport(now), transport(*auto).is_none()) {
             return Some(format!(

@@ -8,7 +8,7 @@ use crate::raw::AtOffset;
 use crate::reference::{ReferenceSyntax, TextRole};
 use crate::secret::Secret;
 use crate::untrusted::quoted;
-use crate::{Endpoint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant};
+use crate::{Endpoint, HttpAuth, HttpEndpoint, HttpTransportKind, OAuthGrant};
 
 impl ServerEntry<'_> {
     pub(super) fn http(
@@ -31,8 +31,8 @@ impl ServerEntry<'_> {
         }
         sound &= self.check_headers(headers, diagnostics);
         let wire = match transport {
-            Some("http") => HttpWire::Streamable,
-            Some("sse") => HttpWire::Sse,
+            Some("http") => HttpTransportKind::Streamable,
+            Some("sse") => HttpTransportKind::Sse,
             _ => self.rules.wire,
         };
         let auth = self.auth(diagnostics);

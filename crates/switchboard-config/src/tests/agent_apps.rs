@@ -23,7 +23,7 @@ fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
 
 fn http(url: &str) -> Endpoint {
     Endpoint::Http(HttpEndpoint {
-        wire: HttpWire::Streamable,
+        wire: HttpTransportKind::Streamable,
         ..HttpEndpoint::new(url)
     })
 }

@@ -26,7 +26,7 @@ fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
 
 fn sse(url: &str) -> Endpoint {
     Endpoint::Http(HttpEndpoint {
-        wire: HttpWire::Sse,
+        wire: HttpTransportKind::Sse,
         syntax: ReferenceSyntax::Literal,
         ..HttpEndpoint::new(url)
     })

@@ -41,7 +41,7 @@ fn http(url: &str, headers: &[(&str, &str)]) -> Endpoint {
         .collect();
     Endpoint::Http(HttpEndpoint {
         headers,
-        wire: HttpWire::Streamable,
+        wire: HttpTransportKind::Streamable,
         syntax: ReferenceSyntax::Placeholder,
         ..HttpEndpoint::new(url)
     })
@@ -322,7 +322,7 @@ fn s0_11_headers_are_custom_and_s0_12_expand_env_placeholders() {
     let Endpoint::Http(http) = &config.servers[0].endpoint else {
         panic!("no URL")
     };
-    assert_eq!(http.wire, HttpWire::Streamable);
+    assert_eq!(http.wire, HttpTransportKind::Streamable);
     let resolved = resolve_url(http, &environment(&[("TOKEN", "s3cret")])).unwrap();
     let headers: Vec<_> = resolved
         .headers

@@ -44,9 +44,9 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
             })
         });
     let wire = prop_oneof![
-        Just(HttpWire::Auto),
-        Just(HttpWire::Streamable),
-        Just(HttpWire::Sse)
+        Just(HttpTransportKind::Auto),
+        Just(HttpTransportKind::Streamable),
+        Just(HttpTransportKind::Sse)
     ];
     let secret = || proptest::option::of("[ab]{0,2}".prop_map(Secret::new));
     let text = || proptest::option::of("[ab]{0,2}");
@@ -149,7 +149,11 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
                 all.push(Endpoint::Http(changed));
             };
             add(&|http| http.url.push('x'));
-            for wire in [HttpWire::Auto, HttpWire::Streamable, HttpWire::Sse] {
+            for wire in [
+                HttpTransportKind::Auto,
+                HttpTransportKind::Streamable,
+                HttpTransportKind::Sse,
+            ] {
                 if wire != http.wire {
                     add(&|http| http.wire = wire);
                 }

@@ -65,7 +65,7 @@ fn within(endpoint: Endpoint, folder: &str) -> Endpoint {
     })
 }
 
-fn url(url: &str, wire: HttpWire, headers: &[(&str, &str)]) -> Endpoint {
+fn url(url: &str, wire: HttpTransportKind, headers: &[(&str, &str)]) -> Endpoint {
     let headers = headers
         .iter()
         .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
@@ -137,14 +137,22 @@ fn s2_71_the_documents_six_examples_load_verbatim() {
     ];
     let docker = stdio("docker", &args, &[("API_KEY", "$EXTERNAL_SERVICE_TOKEN")]);
     check(DOCKER, &[gemini("dockerizedServer", 3, docker)], &[]);
-    let http = url("http://localhost:3000/mcp", HttpWire::Streamable, &[]);
+    let http = url(
+        "http://localhost:3000/mcp",
+        HttpTransportKind::Streamable,
+        &[],
+    );
     check(HTTP, &[timed(gemini("httpServer", 3, http), 5000)], &[]);
     let headers = [
         ("Authorization", "Bearer your-api-token"),
         ("X-Custom-Header", "custom-value"),
         ("Content-Type", "application/json"),
     ];
-    let http = url("http://localhost:3000/mcp", HttpWire::Streamable, &headers);
+    let http = url(
+        "http://localhost:3000/mcp",
+        HttpTransportKind::Streamable,
+        &headers,
+    );
     check(
         HTTP_HEADERS,
         &[timed(gemini("httpServerWithAuth", 3, http), 5000)],
@@ -170,9 +178,13 @@ fn s2_04_every_entry_of_mcp_servers_is_read_and_s2_58_other_keys_are_ignored_sil
         gemini(
             "a",
             6,
-            url("https://a.example/mcp", HttpWire::Streamable, &[]),
+            url("https://a.example/mcp", HttpTransportKind::Streamable, &[]),
         ),
-        gemini("c", 7, url("https://c.example/sse", HttpWire::Sse, &[])),
+        gemini(
+            "c",
+            7,
+            url("https://c.example/sse", HttpTransportKind::Sse, &[]),
+        ),
     ];
     check(text, &expected, &[]);
     check(r#"{"theme": "Dark"}"#, &[], &[]);
@@ -221,7 +233,7 @@ fn s2_08_settings_are_found_in_the_users_home_and_in_the_project() {
 /// S2-09, S2-20, C6: one of three is required, in the documented order; the others are reported.
 #[test]
 fn s2_20_http_url_comes_before_url_before_command_and_s2_09_each_of_them_does() {
-    let (streamable, sse) = (HttpWire::Streamable, HttpWire::Sse);
+    let (streamable, sse) = (HttpTransportKind::Streamable, HttpTransportKind::Sse);
     let lost = |column: usize, loser: &str, winner: &str| {
         format!(
             "settings.json:2:{column}: mcpServers.x.{loser}: ignored: `{winner}` (line 2) comes before it; remove one of them"

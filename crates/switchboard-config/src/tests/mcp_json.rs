@@ -30,7 +30,7 @@ fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
     })
 }
 
-fn url(url: &str, wire: HttpWire, headers: &[(&str, &str)]) -> Endpoint {
+fn url(url: &str, wire: HttpTransportKind, headers: &[(&str, &str)]) -> Endpoint {
     let headers = headers
         .iter()
         .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
@@ -101,12 +101,12 @@ fn a_command_is_a_text_or_a_list_and_values_of_env_may_be_numbers() {
 fn c5_the_named_transport_is_used_and_that_of_a_bare_url_is_detected() {
     let address = "https://x.example/mcp";
     for (word, wire) in [
-        ("http", HttpWire::Streamable),
-        ("streamable-http", HttpWire::Streamable),
-        ("streamable_http", HttpWire::Streamable),
-        ("streamableHttp", HttpWire::Streamable),
-        ("sse", HttpWire::Sse),
-        ("remote", HttpWire::Auto),
+        ("http", HttpTransportKind::Streamable),
+        ("streamable-http", HttpTransportKind::Streamable),
+        ("streamable_http", HttpTransportKind::Streamable),
+        ("streamableHttp", HttpTransportKind::Streamable),
+        ("sse", HttpTransportKind::Sse),
+        ("remote", HttpTransportKind::Auto),
     ] {
         check(
             &format!(r#""type": "{word}", "url": "{address}""#),
@@ -122,7 +122,7 @@ fn c5_the_named_transport_is_used_and_that_of_a_bare_url_is_detected() {
     for field in ["url", "serverUrl", "baseUrl", "httpUrl"] {
         check(
             &format!(r#""{field}": "{address}""#),
-            url(address, HttpWire::Auto, &[]),
+            url(address, HttpTransportKind::Auto, &[]),
             &[],
         );
     }
@@ -150,7 +150,7 @@ fn c6_two_endpoints_are_an_error_unless_the_type_decides() {
     );
     check(
         &format!("{both}, \"type\": \"http\""),
-        url("https://x.example/mcp", HttpWire::Streamable, &[]),
+        url("https://x.example/mcp", HttpTransportKind::Streamable, &[]),
         &[&ignored(7, "command", "serverUrl")],
     );
 }
@@ -160,7 +160,7 @@ fn headers_are_a_map_or_a_list() {
     let endpoint = || {
         url(
             "https://x.example/mcp",
-            HttpWire::Auto,
+            HttpTransportKind::Auto,
             &[("A", "b: c"), ("Authorization", "Bearer ${T}")],
         )
     };
@@ -213,7 +213,7 @@ fn disabled_servers_stay_listed_and_approvals_of_other_programs_are_ignored_with
 #[test]
 fn a_value_that_only_an_editor_knows_is_an_error_of_that_server_alone() {
     check_wrong(r#""command": "a", "env": {"T": "${input:token}"}"#, {
-        ".mcp.json:2:36: mcpServers.x.env.T: \"${input:…}\" is asked for by an editor, and nobody asks here; set a variable and \
+        ".mcp.json:2:36: mcpServers.x.env.T: \"${input:…}\" is a prompt that only an editor shows; set an environment variable and \
          write \"${NAME}\""
     });
     check_wrong(
@@ -271,7 +271,7 @@ fn the_format_of_vs_code_is_read() {
     let foreign = read(text);
     let github = url(
         "https://api.githubcopilot.com/mcp",
-        HttpWire::Streamable,
+        HttpTransportKind::Streamable,
         &[],
     );
     assert_eq!(
@@ -344,7 +344,7 @@ enabled = false
     assert_eq!(launch.args, ["${LITERAL}"]);
     let Endpoint::Http(endpoint) = url(
         "https://mcp.figma.com/mcp",
-        HttpWire::Auto,
+        HttpTransportKind::Auto,
         &[("X-Region", "eu"), ("X-Key", "${KEY}")],
     ) else {
         panic!("no URL")

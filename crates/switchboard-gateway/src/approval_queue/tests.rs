@@ -42,7 +42,7 @@ async fn call(queue: &ApprovalQueue, client: &str, request: &ApprovalRequest) ->
     let held = HeldCall {
         principal: &Principal::new(client),
         request,
-        report: &|_| {},
+        keep_alive: &|_| {},
     };
     queue.approve(&held).await
 }
@@ -82,7 +82,7 @@ async fn a_held_call_runs_when_an_operator_allows_it_and_the_client_sees_progres
     let held = HeldCall {
         principal: &Principal::new("codex"),
         request: &request,
-        report: &|_| {
+        keep_alive: &|_| {
             reports.fetch_add(1, Ordering::Relaxed);
         },
     };
@@ -112,8 +112,11 @@ async fn a_later_yes_is_a_permit_for_exactly_that_call_once_for_ten_minutes() {
     let shown = &queue.waiting()[0];
     assert_eq!((shown.id, shown.held_for), (1, None));
     assert_eq!(queue.decide(1, true).unwrap().1, ApprovalEffect::Kept);
-    // Another client, other arguments and a changed definition are other calls.
+    // Another client, other arguments, a changed definition and a changed launch are other calls.
+    let mut launched_otherwise = asked.clone();
+    launched_otherwise.launch.0[0] ^= 1;
     let others = [
+        ("codex", launched_otherwise),
         ("gemini", requests.request("Writes.", json!({"path": "a"}))),
         ("codex", requests.request("Writes.", json!({"path": "b"}))),
         ("codex", requests.request("Deletes.", json!({"path": "a"}))),
@@ -157,27 +160,90 @@ async fn the_queue_is_bounded_and_a_client_that_goes_away_leaves_it() {
     let queue = Arc::new(ApprovalQueue::default());
     let requests = Requests::new().await;
     let mut clients = tokio::task::JoinSet::new();
-    for number in 0..MAX_WAITING {
+    for number in 0..MAX_WAITING_OF_PRINCIPAL {
         let queue = queue.clone();
         let asked = requests.request("Writes.", json!({"n": number}));
         clients.spawn(async move { call(&queue, "codex", &asked).await });
     }
-    waiting(&queue, MAX_WAITING).await;
+    waiting(&queue, MAX_WAITING_OF_PRINCIPAL).await;
     let one_more = requests.request("Writes.", json!({"n": "more"}));
     assert!(reason(call(&queue, "codex", &one_more).await).contains("try again later"));
     clients.shutdown().await;
     assert!(queue.waiting().is_empty());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_with_many_answered_calls_takes_no_room_from_others() {
+    let queue = ApprovalQueue::with_hold(Duration::from_secs(1));
+    let requests = Requests::new().await;
+    let calls = (0..=MAX_WAITING_OF_PRINCIPAL).map(|number| {
+        let (queue, asked) = (&queue, requests.request("Writes.", json!({"n": number})));
+        async move { reason(call(queue, "greedy", &asked).await) }
+    });
+    for pending in calls {
+        assert!(pending.await.contains("is pending"));
+    }
+    let shown = queue.waiting();
+    assert_eq!(shown.len(), MAX_WAITING_OF_PRINCIPAL);
+    assert_eq!(shown[0].id, 2, "the oldest is removed");
+    let asked = requests.request("Writes.", json!({}));
+    assert!(reason(call(&queue, "codex", &asked).await).contains("is pending"));
+    assert_eq!(queue.waiting().len(), MAX_WAITING_OF_PRINCIPAL + 1);
+}
+
+#[tokio::test]
+async fn a_yes_between_the_deadline_and_the_error_lets_the_call_run() {
+    let queue = ApprovalQueue::default();
+    let request = Requests::new().await.request("Writes.", json!({}));
+    for (is_allowed, expected) in [
+        (true, Approval::Once),
+        (false, Approval::no("an operator denied it")),
+    ] {
+        let held = HeldCall {
+            principal: &Principal::new("codex"),
+            request: &request,
+            keep_alive: &|_| {},
+        };
+        let Ok(Entered::Waiting(waiting)) = queue.enter(&held) else {
+            panic!("it waits");
+        };
+        queue.decide(waiting.id, is_allowed).unwrap();
+        assert_eq!(waiting.release(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_token_was_revoked_has_no_waiting_calls_and_no_permits() {
+    let queue = ApprovalQueue::default();
+    let requests = Requests::new().await;
+    let asked = requests.request("Writes.", json!({"path": "a"}));
+    assert!(reason(call(&queue, "codex", &asked).await).contains("is pending"));
+    assert_eq!(queue.decide(1, true).unwrap().1, ApprovalEffect::Kept);
+    let other = requests.request("Writes.", json!({"path": "b"}));
+    let revocation = async {
+        waiting(&queue, 1).await;
+        queue.remove_client(&Principal::new("codex"))
+    };
+    let (answer, removed) = tokio::join!(call(&queue, "codex", &other), revocation);
+    assert_eq!(reason(answer), "the token of this client was revoked");
+    assert_eq!(removed.len(), 1);
+    assert!(queue.decide(removed[0].id, true).is_none());
+    // Under the same name, with a new token.
+    assert!(reason(call(&queue, "codex", &asked).await).contains("is pending"));
+}
+
 #[test]
 fn of_too_many_permits_the_one_that_expires_first_is_removed() {
     let (mut state, now) = (QueueState::default(), Instant::now());
     let digest = |number: usize| blake3::hash(&number.to_le_bytes());
-    for number in 0..=MAX_WAITING {
-        let until = now + LIFETIME + std::time::Duration::from_secs(number as u64);
-        state.add_permit(digest(number), until);
+    for number in 0..=MAX_PERMITS {
+        let permit = StoredPermit {
+            principal: Principal::new("codex"),
+            expires: now + LIFETIME + Duration::from_secs(number as u64),
+        };
+        state.add_permit(digest(number), permit);
     }
-    assert_eq!(state.permits.len(), MAX_WAITING);
+    assert_eq!(state.permits.len(), MAX_PERMITS);
     assert!(!state.permits.contains_key(&digest(0)));
-    assert!(state.permits.contains_key(&digest(MAX_WAITING)));
+    assert!(state.permits.contains_key(&digest(MAX_PERMITS)));
 }

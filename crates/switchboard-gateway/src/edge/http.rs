@@ -111,8 +111,8 @@ pub struct HttpLimits {
     pub body_timeout: Duration,
     /// How long a client may stop reading its responses.
     pub write_timeout: Duration,
-    /// Sessions of legacy clients. Beyond them, of the client that has the most the one ends that was not
-    /// used for the longest time.
+    /// Sessions of legacy clients. Beyond this number, the least recently used session of the client
+    /// with the most sessions is ended.
     pub max_sessions: usize,
     /// A session that was not used for this time ends.
     pub session_timeout: Duration,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use switchboard::config::MAX_MESSAGE_BYTES;
 use switchboard::sync::yield_to_ready_tasks;
-use switchboard::wire::lines::{Frame, LineFrames};
+use switchboard::wire::lines::{Frame, LineFrames, push_line};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -19,6 +19,9 @@ use crate::settings::ServerSelection;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;
+
+/// After how many messages the reader checks that the client's queue has room.
+const MESSAGES_PER_CHECK: usize = 256;
 
 /// Messages are joined into one write up to this size.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -44,6 +47,8 @@ pub async fn serve(
     let reading = async move {
         let outcome = read(&client, &outbound, reader).await;
         client.drain(DRAIN).await;
+        // A task of this client may go on, and has a sender.
+        outbound.end();
         outcome
     };
     let writing = write(queue, writer);
@@ -75,8 +80,22 @@ async fn read(
             frames.finish(&mut receive);
             return Ok(());
         }
-        frames.drain(&mut receive);
+        let mut count = 0_usize;
+        // A client that sends many requests before it reads waits, and is not disconnected.
+        while frames.drain_while(&mut |frame| {
+            receive(frame);
+            count += 1;
+            !is_check_due(count) || outbound.has_room()
+        }) {
+            outbound.until_room().await;
+        }
     }
+}
+
+/// Whether the queue is checked for room after so many messages. Not after each, because checking
+/// takes longer than counting.
+fn is_check_due(count: usize) -> bool {
+    count.is_multiple_of(MESSAGES_PER_CHECK)
 }
 
 fn receive_line(client: &ClientSession, outbound: &Outbound, line: Bytes) {
@@ -136,11 +155,6 @@ async fn while_reading<T>(
 
 fn does_not_read() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the client does not read")
-}
-
-fn push_line(buffer: &mut BytesMut, message: &[u8]) {
-    buffer.extend_from_slice(message);
-    buffer.extend_from_slice(b"\n");
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! A search has no state, so the list never changes and works in both eras.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use switchboard::RawJson;
@@ -40,10 +42,10 @@ pub(crate) fn applies(listing: ToolListing, list_bytes: usize, client_names: &[&
     }
 }
 
-/// The definitions of the two tools.
-pub(crate) fn definitions(catalog: &Catalog) -> [Value; 2] {
+/// The definitions of the two tools, for a search of these tools.
+pub(crate) fn definitions<'a>(listed: impl Iterator<Item = &'a Arc<Tool>>) -> [Value; 2] {
     let mut servers: Vec<&str> = Vec::new();
-    for tool in catalog.tools() {
+    for tool in listed {
         if !servers.contains(&tool.id.server.as_str()) {
             servers.push(tool.id.server.as_str());
         }
@@ -109,7 +111,7 @@ enum SearchDetail {
 }
 
 /// The result of a `search_tools`.
-pub(crate) fn run(catalog: &Catalog, index: &ToolSearch, params: &RequestParams) -> RawJson {
+pub(crate) fn run(catalog: &Catalog, index: &ListedToolIndex, params: &RequestParams) -> RawJson {
     #[derive(Deserialize)]
     struct SearchToolsArguments {
         query: String,
@@ -125,7 +127,7 @@ pub(crate) fn run(catalog: &Catalog, index: &ToolSearch, params: &RequestParams)
     let limit = arguments.limit.unwrap_or(MAX_FOUND).clamp(1, MAX_FOUND);
     let found = find(catalog, index, &arguments.query, limit);
     let text = if found.is_empty() {
-        nothing_found(catalog)
+        nothing_found(&index.tools)
     } else {
         describe(&found, arguments.detail)
     };
@@ -134,14 +136,19 @@ pub(crate) fn run(catalog: &Catalog, index: &ToolSearch, params: &RequestParams)
 
 /// The tools for a query, best first. A tool that the query names, in any spelling that a call
 /// accepts, comes first.
-fn find<'a>(catalog: &'a Catalog, index: &ToolSearch, query: &str, limit: usize) -> Vec<&'a Tool> {
+fn find<'a>(
+    catalog: &Catalog,
+    index: &'a ListedToolIndex,
+    query: &str,
+    limit: usize,
+) -> Vec<&'a Tool> {
     let exact = catalog.resolve(query.trim()).ok();
     let names: Vec<String> = exact.iter().map(|tool| tool.exposed.to_string()).collect();
-    let found = index.search(&names, query);
+    let found = index.search.search(&names, query);
     found
         .into_iter()
         .take(limit)
-        .map(|place| &*catalog.tools()[place])
+        .map(|place| &*index.tools[place])
         .collect()
 }
 
@@ -179,11 +186,11 @@ fn describe(found: &[&Tool], detail: SearchDetail) -> String {
     text
 }
 
-fn nothing_found(catalog: &Catalog) -> String {
+fn nothing_found(tools: &[Arc<Tool>]) -> String {
     let mut text =
         "No tool matches. Search with other words, or with the name of a server:\n".to_owned();
     let mut counts: Vec<(&str, usize)> = Vec::new();
-    for tool in catalog.tools() {
+    for tool in tools {
         let server = tool.id.server.as_str();
         match counts.iter_mut().find(|(known, _)| *known == server) {
             Some((_, count)) => *count += 1,
@@ -196,20 +203,27 @@ fn nothing_found(catalog: &Catalog) -> String {
     text
 }
 
-/// An index of all tools, in the order of the catalog.
-pub(crate) fn index(catalog: &Catalog) -> ToolSearch {
-    let descriptions: Vec<String> = catalog
-        .tools()
-        .iter()
-        .map(|tool| description(tool))
-        .collect();
-    let tools = catalog.tools().iter().zip(&descriptions);
-    ToolSearch::new(tools.map(|(tool, description)| ToolText {
-        name: tool.exposed.as_str(),
-        server: tool.id.server.as_str(),
-        description,
-        schema: tool.definition.input_schema.as_str(),
-    }))
+/// The tools that a search finds.
+#[derive(Debug)]
+pub(crate) struct ListedToolIndex {
+    tools: Vec<Arc<Tool>>,
+    search: ToolSearch,
+}
+
+impl ListedToolIndex {
+    /// An index of these tools.
+    pub(crate) fn new<'a>(listed: impl Iterator<Item = &'a Arc<Tool>>) -> Self {
+        let tools: Vec<Arc<Tool>> = listed.cloned().collect();
+        let descriptions: Vec<String> = tools.iter().map(|tool| description(tool)).collect();
+        let texts = tools.iter().zip(&descriptions);
+        let search = ToolSearch::new(texts.map(|(tool, description)| ToolText {
+            name: tool.exposed.as_str(),
+            server: tool.id.server.as_str(),
+            description,
+            schema: tool.definition.input_schema.as_str(),
+        }));
+        Self { tools, search }
+    }
 }
 
 fn description(tool: &Tool) -> String {

@@ -64,9 +64,9 @@ metrics! {
     CLIENT_SESSION_DURATION = Seconds "mcp_client_session_duration" []
         "From a server's connection to its end";
     DECISIONS = Counter "switchboard_gate_decisions" ["decision", "rule"]
-        "What the gate said of calls, and by which rule";
+        "Decisions of the gate on calls, by rule";
     APPROVAL = Seconds "switchboard_approval" []
-        "How long whoever was asked took to approve a call";
+        "Time until an approval was answered";
     OWN = Seconds "switchboard_own" []
         "The time of a call that was spent in the gateway itself";
     REFUSED = Counter "switchboard_refused_requests" ["reason"]
@@ -74,7 +74,7 @@ metrics! {
     WAITING = Gauge "switchboard_approvals_waiting" []
         "Calls that wait for an operator";
     RUNNING = Gauge "switchboard_running_requests" []
-        "Requests that are with servers";
+        "Requests in flight at servers";
     TASKS = Gauge "switchboard_tasks" []
         "Tasks of the async runtime; a number that only grows is a leak";
     QUEUE_DEPTH = Gauge "switchboard_queue_depth" []

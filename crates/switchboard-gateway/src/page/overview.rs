@@ -15,6 +15,7 @@ use crate::path_segment;
 use crate::{Operations, ShownChange};
 
 pub(super) fn render(operations: &Operations, filter: &AuditFilter, token: &str) -> Markup {
+    operations.remove_revoked_clients();
     let waiting = operations.approvals.waiting();
     let summary = summary(operations, waiting.len());
     document(

@@ -2,8 +2,10 @@
 //! `Render`: this is its only way into a template, where hidden characters become visible and HTML
 //! is escaped.
 
+use std::borrow::Cow;
+
 use maud::{Render, html};
-use serde_json::Value;
+use switchboard::result::{indent_json, readable_json};
 use switchboard::untrusted::Untrusted;
 
 /// Untrusted text, on one line or as it is.
@@ -21,12 +23,12 @@ pub(super) fn foreign(text: &str) -> maud::Markup {
     html! { (ForeignText(&text)) }
 }
 
-/// JSON, indented.
+/// JSON, indented. Numbers and the order of members stay as they were sent.
 pub(super) fn json(text: &str) -> maud::Markup {
-    let indented = serde_json::from_str::<Value>(text)
-        .ok()
-        .and_then(|value| serde_json::to_string_pretty(&value).ok());
-    foreign(indented.as_deref().unwrap_or(text))
+    const MAX_INDENT: usize = 20;
+    foreign(&indent_json(text, MAX_INDENT, |token| {
+        Cow::Owned(readable_json(token))
+    }))
 }
 
 /// A sentence with commands between backticks.
@@ -35,5 +37,19 @@ pub(super) fn with_code(sentence: &str) -> maud::Markup {
         @for (index, part) in sentence.split('`').enumerate() {
             @if index % 2 == 1 { code { (foreign(part)) } } @else { (foreign(part)) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_on_the_page_is_what_was_sent() {
+        let sent = r#"{"to":1234567890123456789012,"amount":1.00,"a":"\u0072m"}"#;
+        let shown = json(sent).into_string().replace("&quot;", "\"");
+        let expected =
+            "{\n  \"to\": 1234567890123456789012,\n  \"amount\": 1.00,\n  \"a\": \"rm\"\n}";
+        assert_eq!(shown, expected);
     }
 }

@@ -32,7 +32,7 @@ impl RecordGuard<'_> {
     pub(super) fn ended(&mut self, answer: &Answer) -> SpanOutcome {
         let reason;
         let is_tool_error = || {
-            let report = lock(&self.caller.report);
+            let report = lock(&self.caller.call_report);
             report
                 .as_ref()
                 .is_some_and(|report| report.outcome == "tool error")
@@ -58,7 +58,7 @@ impl RecordGuard<'_> {
         self.is_recorded = true;
         let client = &self.request.client;
         let approval = lock(&self.caller.approval).clone();
-        let report = lock(&self.caller.report).take();
+        let report = lock(&self.caller.call_report).take();
         self.end_span(report.as_ref(), span_outcome);
         self.gateway
             .settings

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use switchboard::call::CallError;
 use switchboard::revision::Era;
+use switchboard::server::ServerHandle;
 use switchboard::{Call, Caller, Host, RawJson, ServerName};
 
 use super::Answer;
@@ -30,14 +32,29 @@ pub(super) struct ServerRequest {
 }
 
 impl ServerRequest {
-    /// Whether the server is connected and speaks the modern era.
-    pub(super) fn is_for_modern_server(&self, host: &Host) -> bool {
+    /// The era of the server, which is started if it is not connected. `None` if there is no such
+    /// server.
+    pub(super) async fn server_era(&self, host: &Host) -> Result<Option<Era>, CallError> {
+        let Some(server) = self.server_handle(host) else {
+            return Ok(None);
+        };
+        if let Some(session) = &server.snapshot().session {
+            return Ok(Some(session.hello().era()));
+        }
+        let session = server.ready(server.config.longest_connect()).await?;
+        // The host finds the tools of this server from now on.
+        drop(host.catalog());
+        Ok(Some(session.hello().era()))
+    }
+
+    fn server_handle(&self, host: &Host) -> Option<ServerHandle> {
         let catalog = host.catalog();
         let of_tool = || catalog.resolve(&self.name).ok().map(|tool| &tool.id.server);
-        let server = self.server.as_ref().or_else(of_tool);
-        let handle = server.and_then(|server| host.server(server.as_str()));
-        let session = handle.and_then(|handle| handle.snapshot().session.clone());
-        session.is_some_and(|session| session.hello().era() == Era::Modern)
+        match self.server.as_ref().or_else(of_tool) {
+            Some(server) => host.server(server.as_str()),
+            // A server that is not connected yet may offer the tool.
+            None => host.servers_for(&self.name).into_iter().next(),
+        }
     }
 
     /// Whether the URI may be that of a skill, which only lists of skills name.
@@ -83,10 +100,7 @@ impl ServerRequest {
             }
             false => (name, arguments),
         };
-        let name = match &request.client.selection {
-            ServerSelection::All => name.into(),
-            ServerSelection::One(server) => format!("{server}/{name}").into(),
-        };
+        let name = request.client.selection.tool_name(name).into();
         Ok(Self {
             server: None,
             name,

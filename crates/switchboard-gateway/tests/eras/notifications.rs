@@ -2,8 +2,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use switchboard::{Approval, BoxFuture};
-use switchboard_gateway::{Approvals, Gateway, GatewaySettings, HeldCall};
-use switchboard_testkit::{Chaos, Record, Scratch, Step, wait_until};
+use switchboard_gateway::{
+    Approvals, Gateway, GatewaySettings, HeldCall, ListingSettings, ToolListing,
+};
+use switchboard_testkit::{Chaos, Entry, Launch, Record, Scratch, Step, program, wait_until};
 
 use super::support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, host, stop};
 use super::{ALLOW, COMBINATIONS, both};
@@ -179,12 +181,93 @@ async fn a_changed_list_is_notified_to_clients_that_have_listed_nothing() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_of_reads_prompts_and_completions_reaches_the_client() {
+    let scratch = Scratch::new();
+    let progressing = |result: &str| vec![Step::Progress(1.0), Step::result(result)];
+    let server = Chaos::new()
+        .on("initialize", Step::result(r#"{"protocolVersion":"2025-11-25","capabilities":{"resources":{},"prompts":{},"completions":{}},"serverInfo":{"name":"s","version":"1"}}"#))
+        .on("resources/list", Step::result(r#"{"resources":[{"uri":"r:a","name":"a"}]}"#))
+        .on("resources/templates/list", Step::result(r#"{"resourceTemplates":[]}"#))
+        .on("prompts/list", Step::result(r#"{"prompts":[{"name":"p"}]}"#))
+        .on("resources/read", progressing(r#"{"contents":[]}"#))
+        .on("prompts/get", progressing(r#"{"messages":[]}"#))
+        .on("completion/complete", progressing(r#"{"completion":{"values":[]}}"#));
+    let gateway = gateway(&scratch, &server.entry("s").render()).await;
+    let mut client = client(&gateway, false, "ada").await;
+    for (method, mut params) in [
+        ("resources/read", json!({"uri": "r:a"})),
+        ("prompts/get", json!({"name": "mcp__s__p"})),
+        (
+            "completion/complete",
+            json!({
+                "ref": {"type": "ref/resource", "uri": "r:a"},
+                "argument": {"name": "x", "value": ""},
+            }),
+        ),
+    ] {
+        params["_meta"] = json!({"progressToken": method});
+        let answer = client.request(1, method, params).await;
+        assert!(answer["result"].is_object(), "{answer}");
+        let progress = client.notification("notifications/progress").await;
+        assert_eq!(progress["params"]["progressToken"], method);
+    }
+    stop(gateway).await;
+}
+
+/// A server that crashes and does not come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_servers_tools_are_not_found_by_the_search() {
+    let scratch = Scratch::new();
+    let broken = scratch.path("broken");
+    let shaky = Chaos::new()
+        .tool("greet", Step::text("hello"))
+        .tool("die", vec![Step::touch(&broken), Step::Exit(7)]);
+    let script = format!("[ -e {} ] && exit 7; exec \"$0\" \"$@\"", broken.display());
+    let chaosd = program("chaosd").display().to_string();
+    let launch = Launch::new("/bin/sh").arg("-c").arg(script).arg(chaosd);
+    let shaky = Entry::new("shaky", &launch.arg(shaky.json())).render();
+    let steady = Chaos::new().tool("greet", Step::text("hello"));
+    let steady = steady.entry("steady").render();
+    let settings = GatewaySettings {
+        listing: ListingSettings {
+            tools: ToolListing::Search,
+            ..ListingSettings::default()
+        },
+        lost_server_grace: std::time::Duration::ZERO,
+        ..GatewaySettings::default()
+    };
+    let host = host(&scratch, &format!("{ALLOW}{shaky}{steady}")).await;
+    let gateway = Gateway::new(host, settings);
+    let mut client = client(&gateway, false, "ada").await;
+    let query = || json!({"query": "greet", "detail": "names"});
+    let found = client.call(1, "search_tools", query()).await;
+    assert!(found.contains("mcp__shaky__greet"), "{found}");
+    let die = json!({"name": "mcp__shaky__die"});
+    let params = json!({"name": "call_tool", "arguments": die});
+    client.request(2, "tools/call", params).await;
+    let gone = async {
+        loop {
+            let found = client.call(3, "search_tools", query()).await;
+            if !found.contains("shaky") {
+                return found;
+            }
+        }
+    };
+    let found = tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    assert!(found.contains("mcp__steady__greet"), "{found}");
+    let listed = client.request(4, "tools/list", json!({})).await;
+    let description = listed["result"]["tools"][0]["description"].as_str();
+    assert!(!description.unwrap().contains("shaky"), "{listed}");
+    stop(gateway).await;
+}
+
 /// Reports progress three times, then lets the call run.
 struct SlowYes;
 
 impl Approvals for SlowYes {
     fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
-        (0..3).for_each(|_| (call.report)("waits"));
+        (0..3).for_each(|_| (call.keep_alive)("waits"));
         Box::pin(async { Approval::Once })
     }
 }

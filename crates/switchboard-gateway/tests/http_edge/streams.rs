@@ -121,6 +121,23 @@ async fn f35_an_edge_that_closes_waits_for_no_client_that_does_not_read() {
     assert!(took < Duration::from_secs(8), "{took:?}");
 }
 
+/// The response takes so long that it is a stream.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stream_of_a_tasks_result_ends_with_its_response() {
+    let edge = TestEdge::start(&demo_tables(), HttpLimits::default()).await;
+    let lines = format!("{}Connection: close\r\n", edge.open_session().await);
+    let errand = json!({
+        "name": "mcp__demo__errand", "arguments": {"seconds": 3, "steps": 1}, "task": {},
+    });
+    let call = edge.post("/mcp", &lines, &request(1, "tools/call", errand));
+    let created: Value = serde_json::from_str(&edge.send(&call).await[0].body).unwrap();
+    let task = &created["result"]["task"]["taskId"];
+    let wait = request(2, "tasks/result", json!({"taskId": task}));
+    let ended = edge.send(&edge.post("/mcp", &lines, &wait)).await;
+    assert_eq!(ended[0].headers["content-type"], "text/event-stream");
+    assert!(ended[0].body.contains("\"id\":2"), "{}", ended[0].body);
+}
+
 fn demo_tables() -> String {
     "[permissions]\nallow = [\"*\"]\n".to_owned() + &demo("demo", "legacy", "")
 }

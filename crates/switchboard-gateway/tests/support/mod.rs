@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
-use switchboard::{Host, HostBuilder, Offers};
+use switchboard::{CallerCapabilities, Host, HostBuilder};
 use switchboard_gateway::edge::lines;
 use switchboard_gateway::{Gateway, GatewaySettings, Principal, ServerSelection};
 use switchboard_testkit::Scratch;
@@ -37,14 +37,17 @@ pub async fn host(scratch: &Scratch, tables: &str) -> Host {
     let builder = HostBuilder::new(config::load(&[file]).unwrap())
         .launcher(Launcher::start(launcher).unwrap())
         .roots(Vec::new())
-        .offers(Offers {
+        .capabilities(CallerCapabilities {
             elicit_form: true,
             elicit_url: true,
             sampling: true,
             sampling_tools: true,
         });
     let host = builder.start().await.unwrap();
-    assert!(host.settled(PATIENCE).await, "the servers do not settle");
+    assert!(
+        host.wait_until_settled(PATIENCE).await,
+        "the servers do not settle"
+    );
     host
 }
 
@@ -118,6 +121,15 @@ impl TestClient {
             "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"},
         }));
         client
+    }
+
+    /// Closes the connection, and waits until the gateway has.
+    pub async fn disconnect(self) {
+        let Self {
+            mut writer, served, ..
+        } = self;
+        writer.shutdown().await.unwrap();
+        served.await.unwrap().unwrap();
     }
 
     pub async fn send(&mut self, message: Value) {

@@ -115,9 +115,9 @@ fn check_era(peer: &Peer, request: &Request) -> Result<(), Refusal> {
         ))
     };
     match (peer.script.era, request.method.as_str()) {
-        (Era::Legacy | Era::BurntByProbe, "server/discover") => unknown(),
-        (Era::BurntByProbe | Era::Dual, "initialize") if probed => refused(),
-        (Era::Legacy | Era::BurntByProbe, _) | (Era::Dual, "initialize") => Ok(()),
+        (Era::Legacy | Era::RefusesAfterProbe, "server/discover") => unknown(),
+        (Era::RefusesAfterProbe | Era::Dual, "initialize") if probed => refused(),
+        (Era::Legacy | Era::RefusesAfterProbe, _) | (Era::Dual, "initialize") => Ok(()),
         (Era::Dual, "server/discover") if initialized => unknown(),
         (Era::Dual, _) if initialized => Ok(()),
         (Era::Modern, "initialize") => refused(),

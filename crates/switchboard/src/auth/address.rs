@@ -25,7 +25,8 @@ pub fn parse_page_url(address: &str) -> Result<Url, &'static str> {
     }
 }
 
-fn is_this_machine(host: &Host<&str>) -> bool {
+/// Whether a host is this machine by its name or address.
+pub(super) fn is_this_machine(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost" || name.ends_with(".localhost"),
         Host::Ipv4(address) => IpAddr::V4(*address).is_loopback(),

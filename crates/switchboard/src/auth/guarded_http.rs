@@ -16,6 +16,7 @@ use reqwest::{Request, Response};
 use tokio::time::timeout;
 use url::{Host, Url};
 
+use super::address::is_this_machine;
 use crate::config::Environment;
 use crate::transport::http::stack;
 
@@ -73,6 +74,8 @@ const PROXY_VARIABLES: [&str; 6] = [
 #[derive(Debug, Clone)]
 pub struct GuardedHttp {
     server_class: AddressClass,
+    #[cfg(feature = "oauth")]
+    origin: url::Origin,
     pool: reqwest::Client,
     /// Set if a proxy may be used. The proxy resolves names itself, so they are checked before.
     check_before_proxy: Option<Arc<GuardedResolver>>,
@@ -118,6 +121,8 @@ impl GuardedHttp {
         let check_before_proxy = (!routes.hosts.is_empty()).then_some(resolver);
         Ok(Self {
             server_class,
+            #[cfg(feature = "oauth")]
+            origin: base.origin(),
             pool: pool.map_err(|_| "the HTTP stack could not be set up")?,
             check_before_proxy,
         })
@@ -130,16 +135,27 @@ impl GuardedHttp {
             .then(|| self.pool.request(method, url))
     }
 
-    /// Sends a request, unless its address is forbidden.
+    /// Sends a request of a login, unless its address is forbidden. Plain http is permitted to this
+    /// machine and to the base address's own origin.
     #[cfg(feature = "oauth")]
     pub(super) async fn send(
         &self,
         request: Request,
     ) -> Result<Response, Box<dyn std::error::Error + Send + Sync>> {
+        if !self.is_protected(request.url()) {
+            return Err("only https is permitted (http only for this machine)".into());
+        }
         if !self.permits(request.url()).await {
             return Err("its address is not permitted".into());
         }
         Ok(self.pool.execute(request).await?)
+    }
+
+    #[cfg(feature = "oauth")]
+    fn is_protected(&self, url: &Url) -> bool {
+        url.scheme() == "https"
+            || url.host().is_some_and(|host| is_this_machine(&host))
+            || url.origin() == self.origin
     }
 
     /// Literal addresses are checked here; host names when they are resolved, or before a proxy
@@ -175,11 +191,9 @@ impl AddressClass {
     /// could otherwise widen what is permitted.
     fn of_host(base: &Url) -> Self {
         match base.host() {
+            Some(host) if is_this_machine(&host) => Self::Loopback,
             Some(Host::Ipv4(address)) => Self::of(address.into()),
             Some(Host::Ipv6(address)) => Self::of(address.into()),
-            Some(Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => {
-                Self::Loopback
-            }
             Some(Host::Domain(_)) | None => Self::Public,
         }
     }

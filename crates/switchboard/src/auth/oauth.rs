@@ -155,6 +155,11 @@ impl Credentials for OAuth {
         })
     }
 
+    fn forget(&self) {
+        let mut current = lock(&self.shared.current);
+        (current.login, current.recalled) = (None, false);
+    }
+
     fn secrets(&self) -> LiveSecrets {
         self.shared.secrets.clone()
     }

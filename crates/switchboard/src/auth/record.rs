@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::VaultFault;
 use crate::secret::Secret;
 
-/// A token is renewed this long before it expires; clocks may differ by as much.
+/// A token is renewed this long before it expires, or in the last quarter of its life if that is
+/// shorter; clocks may differ by as much.
 const SKEW: Duration = Duration::from_secs(60);
 
 /// Everything that is stored for one server.
@@ -106,8 +107,9 @@ impl Login {
         let Some(expires_at) = self.expires_at else {
             return false;
         };
-        let now = seconds(now);
-        now + SKEW.as_secs() >= expires_at || now + SKEW.as_secs() < self.received_at
+        let (now, skew) = (seconds(now), SKEW.as_secs());
+        let ahead = skew.min(expires_at.saturating_sub(self.received_at) / 4);
+        now + ahead >= expires_at || now + skew < self.received_at
     }
 }
 
@@ -206,6 +208,10 @@ mod tests {
         check(9_950, Some(13_600), false);
         check(9_000, Some(13_600), true);
         check(99_999, None, false);
+        // A token of one minute is not renewed at once.
+        check(10_000, Some(10_060), false);
+        check(10_044, Some(10_060), false);
+        check(10_045, Some(10_060), true);
     }
 
     #[test]

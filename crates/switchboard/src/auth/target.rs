@@ -15,8 +15,10 @@ use crate::name::ServerName;
 /// Everything about a server that a login needs.
 pub(super) struct AuthTarget {
     pub(super) server: ServerName,
-    /// Without credentials and fragment: it is sent as the OAuth resource.
+    /// Without credentials, query and fragment: it is sent as the OAuth resource.
     pub(super) url: Url,
+    /// The vault key.
+    key: String,
     /// The `auth` configuration, with references resolved.
     pub(super) auth: HttpAuth,
     /// The folder that relative paths in the configuration refer to.
@@ -40,9 +42,12 @@ impl AuthTarget {
         // These cannot fail on a URL with a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
+        let key = vault_key(&url);
+        url.set_query(None);
         Arc::new(Self {
             server: config.name.clone(),
             url,
+            key,
             auth: resolved.auth.clone(),
             folder: config.source.folder.to_path_buf(),
             routes: ProxyRoutes::of(environment),
@@ -58,7 +63,7 @@ impl AuthTarget {
 
     /// Loads the stored record.
     pub(super) async fn load(self: &Arc<Self>) -> Result<LoginRecord, VaultFault> {
-        self.run_blocking(|target| match target.vault.get(&target.key())? {
+        self.run_blocking(|target| match target.vault.get(&target.key)? {
             Some(text) => LoginRecord::read(&text),
             None => Ok(LoginRecord::default()),
         })
@@ -68,30 +73,19 @@ impl AuthTarget {
     /// Stores the record. The caller holds the lock.
     pub(super) async fn save(self: &Arc<Self>, record: &LoginRecord) -> Result<(), VaultFault> {
         let text = record.write();
-        self.run_blocking(move |target| target.vault.put(&target.key(), &text))
+        self.run_blocking(move |target| target.vault.put(&target.key, &text))
             .await
     }
 
     pub(super) async fn delete(self: &Arc<Self>) -> Result<(), VaultFault> {
-        self.run_blocking(|target| target.vault.remove(&target.key()))
+        self.run_blocking(|target| target.vault.remove(&target.key))
             .await
     }
 
     /// Locks the record while it is read, refreshed and stored, also against other processes.
     pub(super) async fn lock(self: &Arc<Self>) -> Result<VaultLock, VaultFault> {
-        self.run_blocking(|target| target.vault.lock(&target.key()))
+        self.run_blocking(|target| target.vault.lock(&target.key))
             .await
-    }
-
-    /// The vault key. Tokens belong to the address they are sent to; a query distinguishes
-    /// accounts, and is hashed since it may contain a key.
-    fn key(&self) -> String {
-        let mut shown = self.url.clone();
-        shown.set_query(None);
-        match self.url.query() {
-            None => shown.to_string(),
-            Some(query) => format!("{shown} {}", &blake3::hash(query.as_bytes()).to_hex()[..16]),
-        }
     }
 
     /// Runs vault calls on a blocking thread.
@@ -102,6 +96,17 @@ impl AuthTarget {
         let target = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&target)).await;
         done.unwrap_or_else(|_| Err(VaultFault("the store of logins failed".to_owned())))
+    }
+}
+
+/// The key of a login in the vault. Tokens belong to the address they are sent to; a query
+/// distinguishes accounts, and is hashed since it may contain a key.
+fn vault_key(url: &Url) -> String {
+    let mut shown = url.clone();
+    shown.set_query(None);
+    match url.query() {
+        None => shown.to_string(),
+        Some(query) => format!("{shown} {}", &blake3::hash(query.as_bytes()).to_hex()[..16]),
     }
 }
 

@@ -918,6 +918,25 @@ async fn client_credentials_log_in_with_a_secret_or_a_key() {
 }
 
 #[tokio::test]
+async fn a_secret_in_the_query_is_not_sent_to_the_authorization_server() {
+    let test = LoginTest::new();
+    let mut entry = test.entry();
+    let url = format!("{}?key=canary-in-the-query", test.server.url());
+    entry.endpoint = Endpoint::Http(HttpEndpoint::new(url));
+    let (environment, opener) = (Environment::default(), FollowingOpener::default());
+    let given = login(&entry, &environment, &test.context, &opener).await;
+    given.unwrap();
+    let seen = test.server.seen();
+    let to_issuer: Vec<_> = seen.iter().filter(|one| one.path != "/mcp").collect();
+    assert!(
+        !format!("{to_issuer:?}").contains("canary-in-the-query"),
+        "{to_issuer:?}"
+    );
+    let asked = &test.server.seen_at("/as1/authorize")[0].fields;
+    assert_eq!(asked["resource"], test.server.url());
+}
+
+#[tokio::test]
 async fn a_logout_revokes_and_deletes_the_token() {
     let test = LoginTest::new();
     test.login().await.unwrap();

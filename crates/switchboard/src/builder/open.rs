@@ -1,5 +1,6 @@
 //! Opens a host from one file or a few lines of code, with this process's environment and launcher.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,9 +63,17 @@ impl HostBuilder {
 
     /// With this process's environment and, if `main` began with [`launcher_main`], its launcher.
     fn with_process(self) -> Self {
-        self.environment(Environment::new(std::env::vars()))
+        self.environment(Environment::new(unicode(std::env::vars_os())))
             .launcher(process_launcher())
     }
+}
+
+/// The variables that are Unicode.
+fn unicode(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (String, String)> {
+    variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 fn process_launcher() -> Launcher {
@@ -76,4 +85,24 @@ fn process_launcher() -> Launcher {
         tracing::warn!("no launcher process ({error}): servers are kept in process groups");
         Launcher::process_groups()
     })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    #[test]
+    fn a_variable_that_is_not_unicode_is_left_out() {
+        let text = |text: &str| OsString::from(text);
+        let broken = || OsString::from_vec(vec![0xff]);
+        let variables = [
+            (text("A"), broken()),
+            (broken(), text("b")),
+            (text("C"), text("c")),
+        ];
+        let kept: Vec<_> = unicode(variables.into_iter()).collect();
+        assert_eq!(kept, [("C".to_owned(), "c".to_owned())]);
+    }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::builtin::{HostTool, HostToolDefinition, HostToolFuture};
+use super::host_tool_caller::HostToolCaller;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, LIST_RESOURCES, READ_RESOURCE, ToolEffect};
 use crate::host::{Host, HostReference};
+use crate::host_tools::{HostTool, HostToolDefinition, HostToolFuture};
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::untrusted::quoted;
@@ -54,7 +55,7 @@ impl HostTool for ListResourcesTool {
     fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> HostToolFuture<'a> {
         Box::pin(async move {
             let (host, args) = (Host(self.0.get()?), parse_args(arguments)?);
-            host.settled(SETTLE_TIMEOUT).await;
+            host.wait_until_settled(SETTLE_TIMEOUT).await;
             let catalog = host.catalog();
             if let Some(server) = &args.server {
                 find_server(&catalog, server)?;
@@ -93,13 +94,12 @@ impl HostTool for ReadResourceTool {
         Box::pin(async move {
             let (host, args) = (Host(self.0.get()?), parse_args(arguments)?);
             let uri = args.uri.unwrap_or_default();
-            host.settled(SETTLE_TIMEOUT).await;
+            host.wait_until_settled(SETTLE_TIMEOUT).await;
             let server = server_of(&host.catalog(), &uri, args.server.as_deref())?;
             host.0.may_read(&server, caller.id())?;
-            let answer = host
-                .read(&server, &uri, caller)
-                .await
-                .map_err(|error| error.to_string())?;
+            let caller: Arc<dyn Caller> = Arc::new(HostToolCaller(caller.clone()));
+            let answer = host.read(&server, &uri, &caller).await;
+            let answer = answer.map_err(|error| error.to_string())?;
             contents(&answer)
                 .ok_or_else(|| format!("server \"{server}\": its answer has no contents"))
         })
@@ -185,6 +185,6 @@ fn contents(answer: &RawJson) -> Option<CallResult> {
         .collect();
     Some(CallResult {
         raw: RawJson::from_value(&json!({"content": content})),
-        misfit: None,
+        schema_violation: None,
     })
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::trace::CallPhase;
-use super::{CallContext, CallError, DenialReason, shown};
-use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Keep};
+use super::{CallContext, CallError, DenialReason, Permission, shown};
+use crate::caller::{Approval, ApprovalLifetime, ApprovalRequest, Caller, CallerId};
 use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
 use crate::config::ApprovalChoices;
@@ -64,6 +64,29 @@ impl HostState {
         self.roster().gate.decide(request, &grants)
     }
 
+    /// Decides again on a permitted call that has waited. Returns the question that is to be asked
+    /// now; none if the call `is_approved`.
+    pub(super) fn decide_again(
+        &self,
+        tool: &Arc<Tool>,
+        is_approved: bool,
+        context: &mut CallContext<'_>,
+    ) -> Result<Option<Box<ApprovalRequest>>, Box<CallError>> {
+        let caller = context.caller;
+        let is_unchanged = match self.decide(tool, caller.id(), context.call.pre_approved) {
+            Decision::Allow { .. } => true,
+            Decision::Ask { .. } => is_approved,
+            Decision::Deny { .. } => false,
+        };
+        if is_unchanged && caller.refuses(tool).is_none() {
+            return Ok(None);
+        }
+        match self.permit(tool, &self.roster().gate, context)? {
+            Permission::Granted(_) => Ok(None),
+            Permission::MustAsk(request) => Ok(Some(request)),
+        }
+    }
+
     /// Asks the caller; an *always* is remembered. The error is the denial and a hint.
     pub(super) async fn approve(
         &self,
@@ -91,10 +114,12 @@ impl HostState {
                 ApprovalChoices::Stored,
             ) => self.remember(std::slice::from_ref(tool), *keep).await,
             (Approval::AlwaysTool(_), ApprovalChoices::InMemory) => {
-                self.remember(std::slice::from_ref(tool), Keep::Run).await
+                self.remember(std::slice::from_ref(tool), ApprovalLifetime::Run)
+                    .await
             }
             (Approval::AlwaysServer(_), ApprovalChoices::InMemory) if stands_alone => {
-                self.remember(std::slice::from_ref(tool), Keep::Run).await
+                self.remember(std::slice::from_ref(tool), ApprovalLifetime::Run)
+                    .await
             }
             (Approval::AlwaysServer(_), ApprovalChoices::InMemory) => {
                 let mut grants = sync::write(&self.grants);
@@ -121,14 +146,14 @@ impl HostState {
 
     /// Shows a changed definition of a trusted server, once, without asking.
     pub(super) fn show_change(&self, tool: &Tool, gate: &Gate, caller: &Arc<dyn Caller>) {
-        let is_known = || !sync::read(&self.grants).is_unlike_its_pin(tool);
+        let is_known = || !sync::read(&self.grants).differs_from_pin(tool);
         if !gate.only_shows_changes(tool) || is_known() {
             return;
         }
-        let changed = sync::write(&self.grants).pin_anew(tool);
+        let changed = sync::write(&self.grants).replace_pin(tool);
         let Some((lines, pin)) = changed else { return };
         caller.notice(&format!(
-            "server \"{}\", tool {}: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
+            "server \"{}\", tool {}: it changed since it was last seen (- before, + now); `trust` is set for its server, so it runs",
             tool.id.server,
             shown(tool)
         ));
@@ -151,12 +176,12 @@ impl HostState {
     }
 
     /// Remembers an approval of these tools, all of one server, as they are now.
-    async fn remember(&self, tools: &[Arc<Tool>], keep: Keep) {
+    async fn remember(&self, tools: &[Arc<Tool>], keep: ApprovalLifetime) {
         let new: Vec<_> = {
             let mut grants = sync::write(&self.grants);
             tools.iter().map(|tool| grants.add(tool)).collect()
         };
-        if let (Keep::ForGood, Some(tool)) = (keep, tools.first()) {
+        if let (ApprovalLifetime::Permanent, Some(tool)) = (keep, tools.first()) {
             self.store_grants(&tool.id.server, new).await;
         }
     }

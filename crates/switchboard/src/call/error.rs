@@ -41,14 +41,14 @@ pub enum CallError {
         server: ServerName,
     },
     /// The arguments violate the tool's input schema.
-    #[error("{}tool {tool}: {misfit}", of(.server))]
-    Misfit {
+    #[error("{}tool {tool}: {schema_violation}", of(.server))]
+    InvalidArguments {
         /// The server.
         server: ServerName,
         /// The tool's name, escaped.
         tool: String,
         /// The violations.
-        misfit: ValidationFault,
+        schema_violation: ValidationFault,
     },
     /// A rule, a mode or a person denied the call.
     #[error("{}tool {tool}: denied: {reason}", of(.server))]
@@ -69,7 +69,7 @@ pub enum CallError {
     #[error(
         "{}tool {tool}: its definition changed after it was approved; review the definition and call again", of(.server)
     )]
-    Moved {
+    DefinitionChanged {
         /// The server.
         server: ServerName,
         /// The tool's name, escaped.
@@ -170,8 +170,8 @@ impl CallError {
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Unresolved { .. } | Self::UnknownServer { .. } => "unresolved",
-            Self::Replaced { .. } | Self::Moved { .. } => "changed",
-            Self::Misfit { .. } => "invalid arguments",
+            Self::Replaced { .. } | Self::DefinitionChanged { .. } => "changed",
+            Self::InvalidArguments { .. } => "invalid arguments",
             Self::Denied { .. } => "denied",
             Self::NotReady(_) => "not ready",
             Self::Request { .. } => "failed",

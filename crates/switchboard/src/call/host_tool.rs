@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{CallContext, CallError, DenialReason, Permission, moved, shown};
+use super::{CallContext, CallError, DenialReason, Permission, definition_changed, shown};
 use crate::caller::CallerId;
 use crate::catalog::READ_RESOURCE;
 use crate::catalog::Tool;
@@ -26,13 +26,18 @@ impl HostState {
         self.check_denied(tool, context)?;
         let permit = match self.permit(tool, &self.roster().gate, context)? {
             Permission::Granted(permit) => permit,
-            Permission::MustAsk(request) => self.ask(tool, request, None, context).await?,
+            Permission::MustAsk(request) => {
+                let permit = self.ask(tool, request, None, context).await?;
+                // The rules may have changed during the wait.
+                self.decide_again(tool, true, context)?;
+                permit
+            }
         };
         // The caller's catalog may be that of another host, with other host tools.
         let Some(implementation) =
             (self.own.implementation(tool)).filter(|_| self.catalog().same_tool(tool).is_some())
         else {
-            return Err(moved(tool));
+            return Err(definition_changed(tool));
         };
         let limit = context
             .deadline

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{CallContext, CallError, moved};
+use super::{Attempt, CallContext, CallError, definition_changed};
 use crate::caller::Caller;
 use crate::catalog::Tool;
 use crate::hint::Hint;
@@ -11,7 +11,7 @@ use crate::host::{HostState, ServerLease};
 use crate::name::ToolName;
 use crate::server::{CallerSession, EraEvidence, EraRefusal, ServerHandle};
 use crate::session::RequestFault;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 use crate::wire::RawJson;
 
 /// What follows from an answer.
@@ -39,20 +39,21 @@ pub(crate) fn refusal_in(
 }
 
 impl HostState {
-    /// Decides what follows from an answer. `is_first`: the call was not made again yet.
+    /// Decides what follows from an answer. A call is made again at most once.
     pub(super) async fn recover(
         &self,
         tool: &Arc<Tool>,
         server: &ServerLease,
         session: CallerSession,
         answer: Result<RawJson, Box<RequestFault>>,
-        is_first: bool,
+        attempt: Attempt,
         context: &CallContext<'_>,
     ) -> Result<NextStep, CallError> {
+        let is_first = attempt != Attempt::Repeated;
         let answer = answer.map_err(|fault| *fault);
         let refusal = refusal_in(answer.as_ref(), &session, Some(&tool.definition.name));
         let answer = match answer {
-            Err(RequestFault::DefinitionChanged) => Err(moved(tool)),
+            Err(RequestFault::DefinitionChanged) => Err(definition_changed(tool)),
             answer => self.finish(session.handle(server), answer).await,
         };
         drop(session);
@@ -103,7 +104,7 @@ impl HostState {
         caller: &Arc<dyn Caller>,
         may_repeat: bool,
     ) -> bool {
-        let Some(outcome) = server.era_refused(refusal, caller.offers()).await else {
+        let Some(outcome) = server.era_refused(refusal, caller.capabilities()).await else {
             return false;
         };
         let repeats = may_repeat && outcome.is_switched();
@@ -117,7 +118,7 @@ async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError 
     let fault = fault.redacted(|text| server.stderr.redact(text));
     let (mut detail, mut hint) = (None, None);
     match &fault {
-        RequestFault::Wire(WireFault::NeedsLogin(needed)) => {
+        RequestFault::Transport(TransportFault::NeedsLogin(needed)) => {
             server.needs_login(needed.clone()).await;
             hint = Some(needed.hint);
         }
@@ -132,7 +133,9 @@ async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError 
         RequestFault::Timeout { total, .. } => {
             hint = Some(Hint::AllowTime(server.config.time_field(*total)))
         }
-        RequestFault::QueueTimeout { .. } | RequestFault::Wire(_) => hint = Some(Hint::Examine),
+        RequestFault::QueueTimeout { .. } | RequestFault::Transport(_) => {
+            hint = Some(Hint::Examine)
+        }
         _ => {}
     }
     CallError::Request {

@@ -10,13 +10,13 @@ use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::host::{HostReference, HostState};
 use crate::name::ServerName;
-use crate::session::Overseer;
+use crate::session::SamplingPolicy;
 
 /// Passes every sampling request through the gate. Shared with the sessions.
 #[derive(Debug)]
-pub(crate) struct SamplingOverseer(pub(crate) HostReference);
+pub(crate) struct GateSamplingPolicy(pub(crate) HostReference);
 
-impl Overseer for SamplingOverseer {
+impl SamplingPolicy for GateSamplingPolicy {
     fn permit<'a>(
         &'a self,
         request: &'a Sampling,
@@ -53,10 +53,14 @@ impl HostState {
                     once_only,
                     ..ApprovalRequest::new(&tool, request.params.clone(), because)
                 };
-                self.approve(&tool, &approval, caller)
-                    .await
-                    .map(drop)
+                let approved = self.approve(&tool, &approval, caller).await;
+                approved
                     .map_err(|(reason, _)| reason.to_string())
+                    // The rules may have changed during the wait.
+                    .and_then(|_| match self.decide(&tool, caller.id(), false) {
+                        Decision::Deny { rule } => Err(rule),
+                        Decision::Allow { .. } | Decision::Ask { .. } => Ok(()),
+                    })
             }
         };
         caller.sampling_decided(&SamplingDecision {

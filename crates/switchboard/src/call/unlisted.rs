@@ -33,7 +33,7 @@ impl HostState {
             launch: handle.launch,
             idempotent: false,
             place: usize::MAX,
-            server_place: usize::MAX,
+            server_index: usize::MAX,
             rule_matches: RuleMatchCache::default(),
             effect: None,
         })

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::trace::CallPhase;
-use super::{CallContext, CallDeadline, CallError, Permission, ReadyCall, moved};
+use super::{CallContext, CallDeadline, CallError, Permission, ReadyCall, definition_changed};
 use crate::catalog::{PossibleOwners, Tool, possible_owners};
 use crate::host::{HostState, ServerLease};
 use crate::server::{CallerSession, ServerHandle};
 
 impl HostState {
-    /// Waits for the caller's approval and for the server, as far as they are missing.
+    /// Waits for the caller's approval and for the server, as far as they are missing. Then the gate
+    /// decides again: the rules may have changed.
     pub(super) async fn wait_until_ready(
         &self,
         tool: &Arc<Tool>,
@@ -20,15 +21,24 @@ impl HostState {
         server: &mut ServerLease,
         context: &mut CallContext<'_>,
     ) -> Result<ReadyCall, CallError> {
-        let permit = match permission {
-            Permission::Granted(permit) => permit,
-            Permission::MustAsk(request) => self.ask(tool, request, Some(server), context).await?,
-        };
-        let session = match server.session_now() {
-            Some(session) => session,
-            None => self.wait_for_session(tool, server, context).await?,
-        };
-        Ok(self.ready_call(tool, server, permit, session, false, context)?)
+        let mut permission = permission;
+        loop {
+            let is_approved = matches!(permission, Permission::MustAsk(_));
+            let permit = match permission {
+                Permission::Granted(permit) => permit,
+                Permission::MustAsk(request) => {
+                    self.ask(tool, request, Some(server), context).await?
+                }
+            };
+            let session = match server.session_now() {
+                Some(session) => session,
+                None => self.wait_for_session(tool, server, context).await?,
+            };
+            match self.decide_again(tool, is_approved, context)? {
+                None => return Ok(self.ready_call(tool, server, permit, session, false, context)?),
+                Some(request) => permission = Permission::MustAsk(request),
+            }
+        }
     }
 
     /// The session for a call of this tool, once its server is connected.
@@ -53,11 +63,11 @@ impl HostState {
         context: &mut CallContext<'_>,
     ) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
         let began = context.trace.now();
-        let is_awaited = self
+        let outcome = self
             .wait_for_server_of(&context.call.tool, context.deadline)
             .await;
         context.trace.spent(CallPhase::Waiting, began);
-        is_awaited?;
+        outcome?;
         Ok(self.resolve(context.call)?)
     }
 
@@ -128,6 +138,6 @@ impl HostState {
     fn tool_of_current_catalog(&self, tool: &Arc<Tool>) -> Result<Arc<Tool>, CallError> {
         let current = self.current_for(tool);
         let found = current.catalog.by_id(&tool.id).cloned();
-        found.ok_or_else(|| moved(tool))
+        found.ok_or_else(|| definition_changed(tool))
     }
 }

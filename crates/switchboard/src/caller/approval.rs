@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::{SAMPLING, Tool, ToolDefinition, ToolEffect};
-use crate::config::Dialect;
+use crate::config::{Dialect, Fingerprint};
 use crate::name::{ExposedName, ToolId};
 use crate::wire::RawJson;
 
@@ -19,6 +19,8 @@ pub struct ApprovalRequest {
     pub arguments: RawJson,
     /// The definition that the approval is bound to.
     pub definition: Arc<ToolDefinition>,
+    /// The launch that the approval is bound to.
+    pub launch: Fingerprint,
     /// Why approval is needed: the rule, or that none applies.
     pub because: String,
     /// The diff, line by line, if the definition or the launch changed since the last approval.
@@ -45,6 +47,7 @@ impl ApprovalRequest {
             exposed: tool.exposed.clone(),
             arguments,
             definition: tool.definition.clone(),
+            launch: tool.launch,
             because: because.into(),
             changed: None,
             once_only: false,
@@ -67,10 +70,10 @@ pub enum Approval {
     /// Allows this call.
     Once,
     /// Allows this tool, as it is defined now.
-    AlwaysTool(Keep),
+    AlwaysTool(ApprovalLifetime),
     /// Allows every tool that this server offers now. For a host tool, which has no server, and for
     /// sampling, which is not a server's tool, the same as `AlwaysTool`.
-    AlwaysServer(Keep),
+    AlwaysServer(ApprovalLifetime),
     /// Denies this call.
     No {
         /// The reason for the model, which the call's error states.
@@ -98,9 +101,9 @@ impl Approval {
 
 /// How long an *always* is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum ApprovalLifetime {
     /// Until this host stops.
     Run,
     /// Permanently, in the store.
-    ForGood,
+    Permanent,
 }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::future::Future;
 
 use super::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer,
+    Elicitation,
 };
 
 /// A [`Caller`] made of closures. Without a closure, questions are answered as by
@@ -66,12 +67,12 @@ impl Caller for Callbacks {
         &self.id
     }
 
-    fn offers(&self) -> Offers {
+    fn capabilities(&self) -> CallerCapabilities {
         let elicits = self.elicit.is_some();
-        Offers {
+        CallerCapabilities {
             elicit_form: elicits,
             elicit_url: elicits,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         }
     }
 

@@ -82,7 +82,7 @@ impl Catalog {
                         tool: definition.name.clone(),
                     },
                     server: Arc::clone(config),
-                    server_place: self.offerings.len(),
+                    server_index: self.offerings.len(),
                     launch: *launch,
                     idempotent: filter.is_idempotent(name),
                     definition: Arc::clone(definition),
@@ -102,9 +102,9 @@ impl Catalog {
             .unwrap_or(parts.len());
         // Each earlier server is known or cannot have a tool of this name.
         let may_be_bare = |tool: &UnnamedTool, style: Style| {
-            tool.server_place <= first_unsettled || {
+            tool.server_index <= first_unsettled || {
                 let name = style.plain(&tool.id).unwrap_or_default();
-                let mut earlier = parts[first_unsettled..tool.server_place].iter();
+                let mut earlier = parts[first_unsettled..tool.server_index].iter();
                 earlier.all(|part| {
                     part.settled
                         || !style_of(&part.config, naming).can_name(&part.config.name, &name)
@@ -231,7 +231,7 @@ fn style_of(server: &ServerConfig, naming: Style) -> Style {
 struct UnnamedTool {
     id: ToolId,
     /// The index of its server among the sources.
-    server_place: usize,
+    server_index: usize,
     server: Arc<ServerConfig>,
     launch: Fingerprint,
     idempotent: bool,
@@ -242,7 +242,7 @@ impl UnnamedTool {
     fn named(self, exposed: ExposedName, place: usize) -> Tool {
         let Self {
             id,
-            server_place,
+            server_index,
             server,
             launch,
             idempotent,
@@ -257,7 +257,7 @@ impl UnnamedTool {
             launch,
             idempotent,
             place,
-            server_place,
+            server_index,
             rule_matches,
             effect: None,
         }

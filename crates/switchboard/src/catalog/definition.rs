@@ -159,7 +159,7 @@ impl ToolDefinition {
         let mut lines = String::new();
         let mut words = |field: &str, text: &str| {
             for line in text.split('\n') {
-                writeln!(lines, "{field}: {line}").expect("a string takes all");
+                writeln!(lines, "{field}: {line}").expect("writing to a String cannot fail");
             }
         };
         words("name", self.name.as_wire());
@@ -195,7 +195,7 @@ impl ToolDefinition {
 /// Whether a definition requires that the tool is called as a task. Malformed values are ignored.
 fn is_task(raw: &RawJson) -> bool {
     #[derive(Deserialize)]
-    struct Wire<'a> {
+    struct ToolMembers<'a> {
         #[serde(borrow)]
         execution: Execution<'a>,
     }
@@ -207,7 +207,7 @@ fn is_task(raw: &RawJson) -> bool {
     }
     may_have(raw, b"taskSupport")
         && raw
-            .decode::<Wire<'_>>()
+            .decode::<ToolMembers<'_>>()
             .is_ok_and(|wire| wire.execution.task_support == "required")
 }
 

@@ -29,7 +29,7 @@ pub(super) fn usable(definition: &RawJson) -> Vec<Icon> {
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Wire {
+    struct IconMembers {
         src: String,
         #[serde(default)]
         mime_type: Option<String>,
@@ -40,14 +40,14 @@ pub(super) fn usable(definition: &RawJson) -> Vec<Icon> {
         return Vec::new();
     };
     let read = |icon| {
-        serde_json::from_value::<Wire>(icon)
+        serde_json::from_value::<IconMembers>(icon)
             .ok()
             .filter(|icon| may_be_shown(&icon.src))
     };
-    let icon = |wire: Wire| Icon {
-        src: wire.src,
-        mime_type: wire.mime_type,
-        sizes: wire.sizes.unwrap_or_default(),
+    let icon = |members: IconMembers| Icon {
+        src: members.src,
+        mime_type: members.mime_type,
+        sizes: members.sizes.unwrap_or_default(),
     };
     fields
         .icons

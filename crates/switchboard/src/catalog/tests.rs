@@ -43,7 +43,7 @@ pub(crate) fn tool(server: ServerConfig, definition: Arc<ToolDefinition>) -> Too
         server: Arc::new(server),
         idempotent: false,
         place: 0,
-        server_place: 0,
+        server_index: 0,
         rule_matches: RuleMatchCache::default(),
         effect: None,
     }

@@ -28,7 +28,7 @@ pub struct Tool {
     /// The tool's index in the catalog.
     pub(crate) place: usize,
     /// The index of its server among the catalog's sources.
-    pub(crate) server_place: usize,
+    pub(crate) server_index: usize,
     /// The rules that match it, cached by the gate.
     pub(crate) rule_matches: RuleMatchCache,
     /// The declared effect of a host tool.
@@ -47,17 +47,21 @@ impl Tool {
     }
 }
 
-/// Caches which rules of a gate match a tool, whoever calls it: each tool is matched once. Rules
-/// that name a client are matched for each call.
+/// Caches how a gate's configuration concerns a tool, whoever calls it: each tool is matched once.
+/// Rules that name a client are matched for each call.
 #[derive(Debug, Default)]
 pub(crate) struct RuleMatchCache(OnceLock<(u64, MatchedRules)>);
 
-/// The first rule of each kind that matches a tool, as an index.
+/// The first rule of each kind that matches a tool, as an index, and what applies to its server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MatchedRules {
     pub(crate) allow: Option<usize>,
     pub(crate) ask: Option<usize>,
     pub(crate) deny: Option<usize>,
+    /// Whether `trust` is set for its server.
+    pub(crate) is_trusted: bool,
+    /// Whether calls of its server's tools are allowed because no file has permissions.
+    pub(crate) is_ungated: bool,
 }
 
 impl RuleMatchCache {

@@ -1,9 +1,12 @@
 //! Compiles the permissions of a configuration into a gate.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Gate, rules};
-use crate::config::{Config, ConfigErrors, Mode, ProjectPermissions, RuleText};
+use crate::config::{
+    Config, ConfigErrors, Mode, ProjectPermissions, RuleText, Scope, ServerConfig,
+};
 use crate::name::ServerName;
 
 /// The number of the next gate.
@@ -13,12 +16,15 @@ impl Gate {
     /// Compiles the rules against the configured server names. An ambiguous `allow` is an error
     /// that lists its readings.
     pub fn compile(config: &Config) -> Result<Self, ConfigErrors> {
-        Self::compile_beside(config, &[])
+        Self::compile_with_host_tools(config, &[])
     }
 
     /// Like [`compile`](Self::compile), with the names of the host tools, which rules may also
     /// name.
-    pub(crate) fn compile_beside(config: &Config, own: &[&str]) -> Result<Self, ConfigErrors> {
+    pub(crate) fn compile_with_host_tools(
+        config: &Config,
+        own: &[&str],
+    ) -> Result<Self, ConfigErrors> {
         Self::compile_with(config, own, &|_| false)
     }
 
@@ -71,7 +77,19 @@ impl Gate {
         let gate = Self {
             names_clients,
             mode,
-            configured: permissions.configured,
+            trusted: names_where(config, |server| {
+                server.trust || accepted.iter().any(|project| project.trusts(server))
+            }),
+            ungated: names_where(config, |server| {
+                let is_accepted = || {
+                    accepted
+                        .iter()
+                        .any(|project| project.leaves_ungated(server))
+                };
+                !permissions.configured
+                    && server.dialect.profile().ungated_by_default
+                    && (server.source.scope != Scope::Project || is_accepted())
+            }),
             locked: config.security.locked,
             allow,
             ask,
@@ -86,4 +104,10 @@ impl Gate {
             Err(ConfigErrors(found.errors))
         }
     }
+}
+
+fn names_where(config: &Config, is_wanted: impl Fn(&ServerConfig) -> bool) -> HashSet<ServerName> {
+    let servers = config.servers.values();
+    let wanted = servers.filter(|server| is_wanted(server));
+    wanted.map(|server| server.name.clone()).collect()
 }

@@ -275,7 +275,7 @@ impl Grants {
     }
 
     /// Pins a changed tool again. Returns the change, as [`change_of`](Self::change_of) does.
-    pub(crate) fn pin_anew(&mut self, tool: &Tool) -> Option<(Vec<String>, Grant)> {
+    pub(crate) fn replace_pin(&mut self, tool: &Tool) -> Option<(Vec<String>, Grant)> {
         let lines = self
             .pinned
             .get(tool)
@@ -304,7 +304,7 @@ impl Grants {
     }
 
     /// Whether the tool differs from its pin.
-    pub(crate) fn is_unlike_its_pin(&self, tool: &Tool) -> bool {
+    pub(crate) fn differs_from_pin(&self, tool: &Tool) -> bool {
         self.pinned.get(tool).is_some_and(|pin| !pin.is_of(tool))
     }
 

@@ -51,21 +51,21 @@ pub(super) struct Rule {
 
 impl Rule {
     pub(super) fn matches(&self, tool: &Tool) -> bool {
-        let is_read_so = || {
+        let matches_a_reading = || {
             self.readings
                 .iter()
                 .any(|reading| reading.matches(&tool.id))
         };
         if tool.id.server.is_host() {
             return !self.of_servers
-                && (is_read_so()
+                && (matches_a_reading()
                     || self
                         .own
                         .as_ref()
                         .is_some_and(|own| own.matches(tool.id.tool.as_wire())));
         }
         !self.skipped
-            && (is_read_so()
+            && (matches_a_reading()
                 || self
                     .exposed
                     .as_ref()
@@ -76,7 +76,7 @@ impl Rule {
 impl Rule {
     /// Whether the rule can apply to a tool of this server. A glob on exposed names may, whatever
     /// its start.
-    pub(super) fn may_hold_for(&self, server: &ServerName) -> bool {
+    pub(super) fn may_apply_to(&self, server: &ServerName) -> bool {
         match self.readings.as_slice() {
             [] => self.exposed.is_some(),
             readings => readings
@@ -222,12 +222,12 @@ fn check_unambiguous(
         }
         let listed = listed.join(" or as ");
         return Err(format!(
-            "{text:?} can be read as {listed}; write the one that is meant"
+            "{text:?} can be read as {listed}; write one of these instead"
         ));
     }
     match (own_name, readings) {
         (Some(name), [reading]) if means_both(name, readings, servers) => Err(format!(
-            "{text:?} can be read as the tool {name} or as {reading:?}; write the one that is meant"
+            "{text:?} can be read as the tool {name} or as {reading:?}; write one of these instead"
         )),
         _ => Ok(()),
     }
@@ -291,7 +291,7 @@ fn readings(
     if cuts > MAX_CUTS {
         let expected = spellings.expected();
         return Err(format!(
-            "{} can be cut into a server and a tool in {cuts} ways; expected {expected}",
+            "{} can be split into a server and a tool in {cuts} ways; expected {expected}",
             quoted(text)
         ));
     }

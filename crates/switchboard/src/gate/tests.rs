@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Headless, Keep};
+use crate::caller::{Approval, ApprovalLifetime, ApprovalRequest, Caller, CallerId, Headless};
 use crate::catalog::tests::{definition, server, tool};
 use crate::config::{Config, Dialect, Permissions, RuleText, Security, ServerConfig};
 use crate::wire::RawJson;
@@ -52,6 +52,19 @@ fn config(servers: &[&str], mode: Mode, allow: &[&str], ask: &[&str], deny: &[&s
 
 fn gate(mode: Mode, allow: &[&str], ask: &[&str], deny: &[&str]) -> Gate {
     Gate::compile(&config(&["fs", "git"], mode, allow, ask, deny)).unwrap()
+}
+
+/// The gate of a configuration in which server `fs` is trusted.
+fn gate_that_trusts(mode: Mode, allow: &[&str], ask: &[&str], deny: &[&str]) -> Gate {
+    let config = config(&["fs", "git"], mode, allow, ask, deny);
+    Gate::compile(&with_entry_of(&trusted("fs", "read"), config)).unwrap()
+}
+
+/// The configuration with the entry of this tool's server.
+fn with_entry_of(tool: &Tool, mut config: Config) -> Config {
+    let server = &tool.id.server;
+    config.servers.insert(server.clone(), tool.server.clone());
+    config
 }
 
 fn of(server_name: &str, tool_name: &str) -> Tool {
@@ -127,14 +140,14 @@ fn rules_grants_and_modes_apply_in_order() {
 
     let deny = "deny: deny rule \"fs/read\" (s.toml:1)";
     check(
-        &gate(Mode::Yolo, all, all, all),
+        &gate_that_trusts(Mode::Yolo, all, all, all),
         &trusted("fs", "read"),
         true,
         &everything,
         deny,
     );
     check(
-        &gate(Mode::Deny, all, &[], &[]),
+        &gate_that_trusts(Mode::Deny, all, &[], &[]),
         &trusted("fs", "read"),
         true,
         &everything,
@@ -156,7 +169,7 @@ fn rules_grants_and_modes_apply_in_order() {
     );
     let ask = "ask once: ask rule \"fs/read\" (s.toml:1)";
     check(
-        &gate(Mode::Ask, all, all, &[]),
+        &gate_that_trusts(Mode::Ask, all, all, &[]),
         &trusted("fs", "read"),
         false,
         &everything,
@@ -170,7 +183,7 @@ fn rules_grants_and_modes_apply_in_order() {
         "allow: allow rule \"fs/read\" (s.toml:1)",
     );
     check(
-        &gate(Mode::Ask, &[], &[], &[]),
+        &gate_that_trusts(Mode::Ask, &[], &[], &[]),
         &trusted("fs", "read"),
         false,
         &none,
@@ -189,6 +202,24 @@ fn rules_grants_and_modes_apply_in_order() {
         false,
         &none,
         "ask: no rule applies",
+    );
+}
+
+/// A tool that was listed before a reload has the entry from then.
+#[test]
+fn trust_is_that_of_the_gates_configuration_not_of_the_listed_tool() {
+    let decided = |gate: Gate, tool: Tool| verdict(&decide(&gate, &tool, &Grants::default()));
+    let rules: &[&str] = &[];
+    assert_eq!(
+        decided(gate(Mode::Ask, rules, rules, rules), trusted("fs", "read")),
+        "ask: no rule applies"
+    );
+    assert_eq!(
+        decided(
+            gate_that_trusts(Mode::Ask, rules, rules, rules),
+            of("fs", "read")
+        ),
+        "allow: `trust` is set for server \"fs\""
     );
 }
 
@@ -349,7 +380,8 @@ fn grants_survive_the_store() {
 
 #[test]
 fn t9_if_locked_rules_and_trust_cover_only_the_pinned_definition() {
-    let mut config = config(&["fs"], Mode::Ask, &["fs/read"], &[], &[]);
+    let config = config(&["fs"], Mode::Ask, &["fs/read"], &[], &[]);
+    let mut config = with_entry_of(&trusted("fs", "read"), config);
     config.security = Security {
         locked: true,
         ..Security::default()
@@ -439,8 +471,8 @@ fn t33_only_an_allow_or_an_approval_gives_a_permit() {
     let approved = |answer| Permit::approved(&request, &answer, &tool, &caller);
     for answer in [
         Approval::Once,
-        Approval::AlwaysTool(Keep::Run),
-        Approval::AlwaysServer(Keep::ForGood),
+        Approval::AlwaysTool(ApprovalLifetime::Run),
+        Approval::AlwaysServer(ApprovalLifetime::Permanent),
     ] {
         let permit = approved(answer).unwrap();
         assert!(Arc::ptr_eq(permit.tool(), &tool));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::config::Config;
+use crate::config::{Config, ServerConfig};
 use crate::event::PendingChange;
 use crate::future::BoxFuture;
 use crate::server::ServerHandle;
@@ -30,7 +30,8 @@ pub(crate) struct ReloadState {
 /// Replaced servers that still have calls in flight.
 #[derive(Debug, Default)]
 struct RetiringServers {
-    handles: Vec<ServerHandle>,
+    /// Each with a receiver whose sender is dropped when the server has ended.
+    servers: Vec<(ServerHandle, watch::Receiver<()>)>,
     /// Aborted with the host.
     tasks: JoinSet<()>,
 }
@@ -61,14 +62,18 @@ pub(crate) fn wait_ended(servers: Vec<watch::Receiver<()>>) -> BoxFuture<'static
     })
 }
 
+fn has_ended(ended: &watch::Receiver<()>) -> bool {
+    ended.has_changed().is_err()
+}
+
 impl ReloadState {
     /// Stops servers once their calls have ended.
     pub(crate) fn retire(&self, servers: Vec<RetiringServer>) {
         let mut retiring = lock(&self.retiring);
-        retiring.handles.retain(|handle| !handle.has_ended());
+        (retiring.servers).retain(|(_, ended)| !has_ended(ended));
         while retiring.tasks.try_join_next().is_some() {}
         for RetiringServer { handle, ended } in servers {
-            retiring.handles.push(handle.clone());
+            (retiring.servers).push((handle.clone(), ended.subscribe()));
             retiring.tasks.spawn(async move {
                 handle.retire().await;
                 drop(ended);
@@ -78,7 +83,21 @@ impl ReloadState {
 
     /// Servers that still have calls in flight.
     pub(crate) fn retiring(&self) -> Vec<ServerHandle> {
-        lock(&self.retiring).handles.clone()
+        let retiring = lock(&self.retiring);
+        let handles = retiring.servers.iter().map(|(handle, _)| handle.clone());
+        handles.collect()
+    }
+
+    /// The ends of the servers that earlier reloads have retired and that have not ended yet, of
+    /// those whose entry `is_wanted`.
+    pub(crate) fn ends_of(
+        &self,
+        is_wanted: impl Fn(&ServerConfig) -> bool,
+    ) -> Vec<watch::Receiver<()>> {
+        let retiring = lock(&self.retiring);
+        let wanted = (retiring.servers.iter())
+            .filter(|(handle, ended)| is_wanted(&handle.config) && !has_ended(ended));
+        wanted.map(|(_, ended)| ended.clone()).collect()
     }
 
     pub(crate) fn stop_watching(&self) {

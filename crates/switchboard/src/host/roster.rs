@@ -6,10 +6,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{HostState, MAX_RELOADS};
-use crate::builtin::RegisteredTools;
 use crate::catalog::{Catalog, Tool};
 use crate::config::{Config, ConfigErrors, ProjectPermissions};
 use crate::gate::Gate;
+use crate::host_tools::RegisteredTools;
 use crate::name::ServerName;
 use crate::server::ServerHandle;
 use crate::store::Store;
@@ -36,6 +36,20 @@ pub(crate) struct CurrentServers {
     pub(crate) roster: Arc<Roster>,
     /// Replaced when a server offers something else, and after a reload.
     pub(crate) catalog: Arc<Catalog>,
+}
+
+impl CurrentServers {
+    /// Whether the catalog has the present offerings of all servers, and names all tools that can
+    /// be named now.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        let Self { roster, catalog } = self;
+        let shows_all = (0..roster.servers.len()).all(|index| roster.is_shown_by(catalog, index));
+        let is_settled = |index: usize| {
+            let server = roster.servers.get(index);
+            server.is_none_or(|server| server.is_settled_at(&server.snapshot()))
+        };
+        catalog.generation > 0 && shows_all && !catalog.can_name_more(is_settled)
+    }
 }
 
 /// Why a server could not be leased.
@@ -108,12 +122,12 @@ impl Roster {
     /// The index of the server that offers a tool. A catalog of this roster has it; the tool may be
     /// from the catalog of another roster.
     pub(crate) fn index_for(&self, tool: &Tool) -> Result<usize, LeaseError> {
-        match self.servers.get(tool.server_place) {
+        match self.servers.get(tool.server_index) {
             Some(server)
                 if Arc::ptr_eq(&server.config, &tool.server)
                     || server.config.name == tool.id.server =>
             {
-                Ok(tool.server_place)
+                Ok(tool.server_index)
             }
             _ => self.index_of(&tool.id.server),
         }
@@ -173,7 +187,7 @@ impl HostState {
         let current = self.current.load();
         if current
             .roster
-            .is_shown_by(&current.catalog, tool.server_place)
+            .is_shown_by(&current.catalog, tool.server_index)
         {
             return current;
         }

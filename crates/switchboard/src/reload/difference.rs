@@ -218,7 +218,7 @@ fn change_by_new_entry(
 /// The server is listed and starts once a person has accepted it.
 fn wait_for_approval(why: &str, new: Arc<ServerConfig>) -> (Arc<ServerConfig>, ServerChange) {
     let reason = format!(
-        "{}; nobody has said that it may start",
+        "{}; it starts once a person has accepted it",
         with_place(why, &new)
     );
     (new, ServerChange::Wait(reason))
@@ -231,7 +231,7 @@ fn keep_launch(
     found: &mut Difference,
 ) -> (Arc<ServerConfig>, ServerChange) {
     let reason = format!(
-        "{}; until a person says so, it runs as before",
+        "{}; it runs as before until a person accepts the change",
         with_place("what it runs has changed", new)
     );
     found.pending.push(PendingChange {

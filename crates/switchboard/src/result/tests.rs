@@ -10,7 +10,7 @@ use super::*;
 fn result(json: &str) -> CallResult {
     CallResult {
         raw: RawJson::parse(json.to_owned()).unwrap(),
-        misfit: None,
+        schema_violation: None,
     }
 }
 

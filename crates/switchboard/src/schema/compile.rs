@@ -8,8 +8,9 @@ use jsonschema::PatternOptions;
 use super::simple::SimpleSchema;
 use super::{
     JsonTree, RootType, SchemaFault, ValidationFault, check_bounds, check_tree, cost, keyword,
+    pattern,
 };
-use crate::untrusted::{escaped_line, quoted};
+use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
 
 /// A schema that is ready to validate arguments.
@@ -129,43 +130,12 @@ fn remove_unknown_drafts(schema: &mut JsonTree<'_>) {
     });
 }
 
-/// Removes patterns that cannot be matched in linear time; the server still validates them.
+/// Removes the patterns that the engine does not support; returns a warning for each.
 fn remove_unsupported_patterns(schema: &mut JsonTree<'_>) -> Vec<String> {
-    let mut warnings = Vec::new();
     let mut tried = 0;
-    let mut usable = |pattern: &str| {
+    pattern::remove_unsupported(schema, |pattern| {
         tried += 1;
-        let usable = tried <= MAX_PATTERNS
-            && options()
-                .build(&serde_json::json!({ "pattern": pattern }))
-                .is_ok();
-        if !usable {
-            warnings.push(format!("the pattern {} is not checked", quoted(pattern)));
-        }
-        usable
-    };
-    keyword::edit_each(schema, &mut |schema| {
-        let JsonTree::Object(entries) = schema else {
-            return;
-        };
-        entries.retain(|(key, value)| match (&**key, value) {
-            ("pattern", JsonTree::Text(pattern)) => usable(pattern),
-            _ => true,
-        });
-        let mut dropped = false;
-        for (key, value) in entries.iter_mut() {
-            if let ("patternProperties", JsonTree::Object(patterns)) = (&**key, value) {
-                let before = patterns.len();
-                patterns.retain(|(pattern, _)| usable(pattern));
-                dropped |= patterns.len() < before;
-            }
-        }
-        // Properties that the removed pattern would have matched must not be treated as additional.
-        if dropped {
-            entries.retain(|(key, _)| {
-                !matches!(&**key, "additionalProperties" | "unevaluatedProperties")
-            });
-        }
-    });
-    warnings
+        let schema = serde_json::json!({ "pattern": pattern });
+        tried <= MAX_PATTERNS && options().build(&schema).is_ok()
+    })
 }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::keyword::{AppliesTo, references, subschemas};
+use super::pointer::pointer_steps;
 use super::{JsonTree, MAX_SUBSCHEMAS, SchemaFault};
 use crate::untrusted::quoted;
 
@@ -205,29 +206,9 @@ fn dangling(reference: &str) -> SchemaFault {
 
 /// Follows a JSON pointer in URI fragment encoding.
 fn follow<'t, 'a>(root: &'t JsonTree<'a>, pointer: &str) -> Option<&'t JsonTree<'a>> {
-    let mut place = root;
-    for step in pointer.split('/').skip(1) {
-        let step = percent_decode(step)?.replace("~1", "/").replace("~0", "~");
-        place = match place {
-            JsonTree::List(items) => items.get(step.parse::<usize>().ok()?)?,
-            object => object.get(&step)?,
-        };
-    }
-    Some(place)
-}
-
-fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte == b'%' {
-            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &rest[2..];
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let mut steps = pointer_steps(pointer)?.into_iter();
+    steps.try_fold(root, |place, step| match place {
+        JsonTree::List(items) => items.get(step.parse::<usize>().ok()?),
+        object => object.get(&step),
+    })
 }

@@ -65,11 +65,12 @@ fn read(schema: &JsonTree<'_>) -> Option<SimpleSchema> {
     let (mut minimum, mut maximum) = (i64::MIN, i64::MAX);
     let (mut choice, mut any_of, mut items) = (None, None, None);
     let (mut properties, mut required) = (Vec::new(), &[][..]);
+    let mut restrictions = 0;
     for (keyword, value) in keywords {
         match (&**keyword, value) {
             // These keywords restrict nothing. A `format` is not validated.
             ("title" | "description" | "default" | "examples" | "format" | "$comment", _)
-            | ("deprecated" | "readOnly" | "writeOnly" | "type" | "$schema", _) => {}
+            | ("deprecated" | "readOnly" | "writeOnly" | "type" | "$schema", _) => continue,
             // A property that is not listed is left to the validator.
             ("additionalProperties", JsonTree::Bool(_) | JsonTree::Object(_)) => {}
             ("minLength", value) => shortest = usize::try_from(whole(value)?).ok()?,
@@ -94,12 +95,15 @@ fn read(schema: &JsonTree<'_>) -> Option<SimpleSchema> {
             ("required", JsonTree::List(names)) => required = names,
             _ => return None,
         }
+        restrictions += 1;
     }
+    // `anyOf` and `enum` are recognised alone: other keywords restrict further.
+    let is_alone = restrictions == 1;
     let is_limited = minimum != i64::MIN || maximum != i64::MAX;
     Some(match (kind, choice, any_of) {
-        (None, None, Some(schemas)) => SimpleSchema::AnyOf(schemas),
+        (None, None, Some(schemas)) if is_alone => SimpleSchema::AnyOf(schemas),
         (_, _, Some(_)) => return None,
-        (Some(Some("string")), Some(texts), None) => SimpleSchema::Choice(texts),
+        (Some(Some("string")), Some(texts), None) if is_alone => SimpleSchema::Choice(texts),
         (_, Some(_), None) => return None,
         (Some(Some("string")), None, None) => SimpleSchema::Text { shortest, longest },
         (Some(Some("integer")), None, None) => SimpleSchema::Integer { minimum, maximum },

@@ -170,7 +170,7 @@ fn s2_42_arguments_are_checked_and_every_misfit_is_told() {
 }
 
 #[test]
-fn a_misfit_reads_as_one_sentence() {
+fn violations_are_reported_in_one_sentence() {
     assert_eq!(
         validate(
             &json!({"properties": {"a": {"type": "integer"}}, "required": ["b"]}),
@@ -183,7 +183,7 @@ fn a_misfit_reads_as_one_sentence() {
 }
 
 #[test]
-fn at_most_ten_misfits_are_told() {
+fn at_most_ten_schema_violations_are_reported() {
     let schema = json!({"additionalProperties": {"type": "integer"}});
     let arguments = (0..100)
         .map(|index| (format!("k{index}"), json!("x")))
@@ -232,6 +232,44 @@ fn t14_a_pattern_that_the_engine_cannot_take_is_skipped_and_reported() {
             "the pattern \"^(?=x)y$\" is not checked"
         ]
     );
+}
+
+#[test]
+fn t14_no_valid_arguments_are_refused_because_a_pattern_is_skipped() {
+    let no_digit = json!({"pattern": "^(?!.*[0-9])"});
+    let by_reference = json!({"$ref": "#/$defs/plain"});
+    let check = |of_a: Value, a: Value| {
+        let schema = json!({
+            "type": "object", "properties": {"a": of_a},
+            "$defs": {"plain": no_digit},
+        });
+        assert_eq!(validate(&schema, &json!({"a": a})), Ok(()), "{schema}");
+    };
+    for plain in [&no_digit, &by_reference] {
+        check(json!({"not": plain}), json!("a1"));
+        check(json!({"oneOf": [plain, {"maxLength": 3}]}), json!("a1"));
+        check(
+            json!({"oneOf": [plain, {"maxLength": 3}], "anyOf": [true]}),
+            json!("a1"),
+        );
+        check(json!({"if": plain, "then": {"maxLength": 1}}), json!("a1"));
+        check(
+            json!({"contains": plain, "minContains": 0, "maxContains": 1}),
+            json!(["a1", "a2"]),
+        );
+    }
+    check(
+        json!({
+            "if": {"properties": {"k": no_digit}}, "else": {"properties": {"b": true, "k": true}},
+            "unevaluatedProperties": false
+        }),
+        json!({"k": "1", "b": 1}),
+    );
+    // A reference through a relaxed keyword still leads somewhere.
+    let schema = json!({"properties": {
+        "a": {"oneOf": [no_digit, {"maxLength": 3}]}, "b": {"$ref": "#/properties/a/oneOf/1"},
+    }});
+    assert_eq!(validate(&schema, &json!({"b": "abc"})), Ok(()));
 }
 
 /// What any schema may take, in a debug build on a busy machine.
@@ -407,7 +445,7 @@ fn t34_arguments_with_a_key_that_stands_twice_are_refused() {
         let arguments = RawJson::parse(arguments.to_owned()).unwrap();
         validators
             .validate(DefinitionHash([7; 32]), &schema, &arguments)
-            .map_err(|misfit| misfit.to_string())
+            .map_err(|schema_violation| schema_violation.to_string())
     };
     let refusal = "the arguments do not fit the tool's input schema: the key \"a\" occurs twice in one object";
     assert_eq!(check(r#"{"a":1,"b":{"a":2}}"#), Ok(()));

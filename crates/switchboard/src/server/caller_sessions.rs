@@ -177,11 +177,12 @@ impl CallerSessions {
         self: &Arc<Self>,
         caller: &CallerId,
     ) -> Result<Arc<CallerConnection>, (NotReadyReason, Option<Hint>)> {
+        let owner = caller.connection_owner();
         let mut connections = self.connections();
         if connections.stopped {
             return Err((NotReadyReason::Stopped, Some(Hint::StartAgain)));
         }
-        if let Some(connection) = connections.by_caller.get(caller) {
+        if let Some(connection) = connections.by_caller.get(&owner) {
             return Ok(connection.clone());
         }
         if connections.by_caller.len() >= MAX_CALLER_SESSIONS && !connections.evict_least_recent() {
@@ -195,9 +196,7 @@ impl CallerSessions {
             handle: self.factory.connect(),
             used: Mutex::new(Instant::now()),
         });
-        connections
-            .by_caller
-            .insert(caller.clone(), connection.clone());
+        connections.by_caller.insert(owner, connection.clone());
         if connections
             .eviction
             .as_ref()

@@ -15,7 +15,7 @@ use super::keep_policy::check_offerings;
 use super::launch_store::{LaunchProfile, LaunchStore};
 use super::messages;
 use super::status_publisher::StatusPublisher;
-use super::{ConnectStep, Wire};
+use super::{ConnectStep, DetectedTransport};
 use crate::auth::NeedsLogin;
 use crate::catalog::Offerings;
 use crate::config::{Asks, MAX_TIMEOUT, Protocol, ServerConfig};
@@ -23,8 +23,8 @@ use crate::future::BoxFuture;
 use crate::launch::Exit;
 use crate::name::ToolName;
 use crate::secret::Redactor;
-use crate::session::{Era, OddityLog, OpenFault, OpenOptions, RequestFault};
-use crate::transport::WireFault;
+use crate::session::{DeviationCounter, Era, OpenFault, OpenOptions, RequestFault};
+use crate::transport::TransportFault;
 
 /// When process and channel end within this time of each other, both are reported.
 pub(super) const END_GRACE_PERIOD: Duration = Duration::from_millis(100);
@@ -45,7 +45,7 @@ pub(super) struct ConnectAttempt {
     live_session: Option<Arc<dyn LiveSession>>,
     redactor: Option<Redactor>,
     /// The transport that was found to work.
-    wire: Option<Wire>,
+    wire: Option<DetectedTransport>,
     /// The profile, if it changed during this run; otherwise it is read from the store.
     known: Option<LaunchProfile>,
     profile: LaunchProfile,
@@ -65,7 +65,7 @@ pub(super) struct AttemptOutcome {
 /// The parts of a server that is ready.
 pub(super) struct Connected {
     pub(super) live_session: Arc<dyn LiveSession>,
-    pub(super) wire: Option<Wire>,
+    pub(super) wire: Option<DetectedTransport>,
     pub(super) offerings: Offerings,
     pub(super) redactor: Option<Redactor>,
 }
@@ -106,8 +106,9 @@ impl ConnectAttempt {
             live_session: None,
             redactor: None,
             wire: None,
+            // The task takes it over even if the attempt is cancelled before it has read the store.
+            profile: known.clone().unwrap_or_default(),
             known,
-            profile: LaunchProfile::default(),
         }
     }
 
@@ -148,13 +149,7 @@ impl ConnectAttempt {
     async fn limit(&mut self) -> Duration {
         let usual = self.options.connect_timeout;
         let is_first = match self.config.first_connect {
-            Some(_) => self
-                .launch_store
-                .clone()
-                .profile()
-                .await
-                .first_era()
-                .is_none(),
+            Some(_) => self.launch_store.clone().profile().await.is_new(),
             None => false,
         };
         self.status
@@ -169,15 +164,15 @@ impl ConnectAttempt {
         let live_session = self.open(deadline).await?;
         self.live_session = Some(live_session.clone());
         self.enter(ConnectStep::List);
-        let listed = unless_it_exits(&mut self.process, live_session.offerings()).await;
+        let listed = run_until_exit(&mut self.process, live_session.offerings()).await;
         let offerings = match listed {
             Ok(Ok(offerings)) => without_secrets(self.redactor.as_ref(), offerings),
             Ok(Err(RequestFault::Closed(reason))) => return Err(self.ended(&reason).await),
-            Ok(Err(RequestFault::Wire(WireFault::NeedsLogin(needed)))) => {
+            Ok(Err(RequestFault::Transport(TransportFault::NeedsLogin(needed)))) => {
                 return Err(self.needs_login(needed));
             }
             Ok(Err(fault)) => {
-                let retry = if let RequestFault::Wire(fault) = &fault {
+                let retry = if let RequestFault::Transport(fault) = &fault {
                     when_to_retry(fault)
                 } else {
                     Retry::Soon
@@ -225,8 +220,8 @@ impl ConnectAttempt {
             self.enter(ConnectStep::Handshake);
             let options = self.options_for(approach, deadline);
             self.status
-                .update_quietly(|snapshot| snapshot.oddities = options.oddities.clone());
-            let opened = unless_it_exits(&mut self.process, started.opener.open(options)).await;
+                .update_quietly(|snapshot| snapshot.deviations = options.deviations.clone());
+            let opened = run_until_exit(&mut self.process, started.opener.open(options)).await;
             drop(started.opener);
             let fault = match opened {
                 Ok(Ok(OpenedSession { live_session, wire })) => {
@@ -270,7 +265,7 @@ impl ConnectAttempt {
         let mut options = self.options.clone();
         options.protocol = approach.protocol;
         options.known_era = approach.known_era;
-        options.oddities = OddityLog::default();
+        options.deviations = DeviationCounter::default();
         options.redactor = self.redactor.clone().unwrap_or_default();
         options.connect_timeout = deadline.saturating_duration_since(Instant::now());
         if options.asks == Asks::Auto && self.profile.asks {
@@ -281,9 +276,10 @@ impl ConnectAttempt {
 
     async fn refused(&mut self, fault: OpenFault) -> ConnectError {
         let retry = match &fault {
-            OpenFault::Wire(fault) => when_to_retry(fault),
+            OpenFault::Transport(fault) => when_to_retry(fault),
             _ => Retry::Soon,
         };
+        let is_outage = matches!(&fault, OpenFault::Transport(fault) if is_outage(fault));
         let fact = match fault {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
             OpenFault::Timeout(_) => messages::timed_out(self.step, self.options.connect_timeout),
@@ -291,11 +287,17 @@ impl ConnectAttempt {
                 messages::ended_during(self.step, &reason, None)
             }
             OpenFault::NeedsLogin(needed) => return self.needs_login(needed),
-            OpenFault::Wire(fault) => messages::handshake_fault(&fault),
-            OpenFault::WrongWire(said) => format!("answered the handshake with {said}"),
+            OpenFault::Transport(fault) => messages::handshake_fault(&fault),
+            OpenFault::WrongTransport(said) => format!("answered the handshake with {said}"),
             OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
         };
-        self.failed(fact, retry).await
+        match self.failed(fact, retry).await {
+            ConnectError::Failed { failure, .. } if is_outage => ConnectError::Failed {
+                failure,
+                forget_era: false,
+            },
+            error => error,
+        }
     }
 
     fn needs_login(&self, needed: NeedsLogin) -> ConnectError {
@@ -395,10 +397,19 @@ impl Approach {
     }
 }
 
-/// Honours Retry-After if the server sent it.
-fn when_to_retry(fault: &WireFault) -> Retry {
+/// Whether the server was not reached, whatever its era.
+fn is_outage(fault: &TransportFault) -> bool {
     match fault {
-        WireFault::Status {
+        TransportFault::NotSent(_) => true,
+        TransportFault::Status { status, .. } => matches!(status, 408 | 429 | 502..=599),
+        TransportFault::Lost(_) | TransportFault::NeedsLogin(_) => false,
+    }
+}
+
+/// Honours Retry-After if the server sent it.
+fn when_to_retry(fault: &TransportFault) -> Retry {
+    match fault {
+        TransportFault::Status {
             retry_after: Some(wanted),
             ..
         } => Retry::After(*wanted),
@@ -407,7 +418,7 @@ fn when_to_retry(fault: &WireFault) -> Retry {
 }
 
 /// Runs `work` until the process ends, then briefly longer, to read what the process wrote before.
-async fn unless_it_exits<T>(
+async fn run_until_exit<T>(
     process: &mut Option<Box<dyn ServerProcess>>,
     work: impl Future<Output = T>,
 ) -> Result<T, Exit> {

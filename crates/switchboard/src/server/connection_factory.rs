@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use super::endpoint::SharedCredentials;
 use super::launch_store::LaunchStore;
 use super::stderr::ServerStderr;
 use super::{ServerHandle, ServerResources, TaskSetup, connecting_now, endpoint};
@@ -21,6 +22,7 @@ pub(super) struct ConnectionFactory {
     pub(super) log: Option<LogFile>,
     /// Subscriptions and log level, shared by all connections.
     pub(super) subscriptions: Subscriptions,
+    pub(super) credentials: SharedCredentials,
 }
 
 impl ConnectionFactory {
@@ -60,7 +62,10 @@ impl ConnectionFactory {
         );
         let endpoint = match &self.connector {
             Some(connector) => Arc::new(endpoint::ConnectorEndpoint(connector.clone())),
-            None => endpoint::endpoint_for(&self.config, &self.resources, &stderr),
+            None => {
+                let (config, resources) = (&self.config, &self.resources);
+                endpoint::endpoint_for(config, resources, &stderr, &self.credentials)
+            }
         };
         TaskSetup {
             log: self.log.clone(),

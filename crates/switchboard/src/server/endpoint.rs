@@ -3,14 +3,14 @@
 //! The task uses four traits: [`ServerEndpoint`] starts a server, [`ServerProcess`] is its process
 //! if it has one, [`SessionOpener`] opens a session with it, [`LiveSession`] is that session.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::time::Instant;
 
 use super::backoff::Retry;
 use super::connect::Approach;
 use super::stderr::ServerStderr;
-use super::{ConnectStep, Wire};
+use super::{ConnectStep, DetectedTransport};
 use super::{ServerConfig, ServerResources};
 use crate::catalog::Offerings;
 use crate::config::Endpoint;
@@ -18,7 +18,7 @@ use crate::future::BoxFuture;
 use crate::launch::Exit;
 use crate::secret::Redactor;
 use crate::session::{Hello, OpenFault, OpenOptions, RequestFault, Session};
-use crate::transport::Connector;
+use crate::transport::{Connector, Credentials};
 
 mod process;
 #[cfg(feature = "http")]
@@ -30,12 +30,31 @@ pub use process::private_working_folder;
 #[cfg(feature = "http")]
 pub(crate) use url::SharedStack;
 
+/// The credentials of all connections to one server, so that they use one login and show its page
+/// once. Set when the first one is opened; only servers with a URL have them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SharedCredentials(
+    #[cfg_attr(not(feature = "http"), allow(dead_code))] Arc<OnceLock<Arc<dyn Credentials>>>,
+);
+
+impl SharedCredentials {
+    #[cfg(feature = "oauth")]
+    pub(super) fn forget(&self) {
+        if let Some(credentials) = self.0.get() {
+            credentials.forget();
+        }
+    }
+}
+
 /// The endpoint of an entry. A new kind of endpoint is one more arm here.
 pub(super) fn endpoint_for(
     config: &Arc<ServerConfig>,
     resources: &ServerResources,
     stderr: &ServerStderr,
+    credentials: &SharedCredentials,
 ) -> Arc<dyn ServerEndpoint> {
+    #[cfg(not(feature = "http"))]
+    let _ = credentials;
     match &config.endpoint {
         Endpoint::Stdio(endpoint) => Arc::new(ProcessEndpoint {
             config: config.clone(),
@@ -51,6 +70,7 @@ pub(super) fn endpoint_for(
             endpoint.clone(),
             resources,
             stderr.clone(),
+            credentials.clone(),
         )),
         #[cfg(not(feature = "http"))]
         Endpoint::Http(_) => Arc::new(UnusableEndpoint(
@@ -103,7 +123,7 @@ pub(super) trait SessionOpener: Send + Sync {
 /// A session, and the transport that was found to work if there was a choice.
 pub(super) struct OpenedSession {
     pub(super) live_session: Arc<dyn LiveSession>,
-    pub(super) wire: Option<Wire>,
+    pub(super) wire: Option<DetectedTransport>,
 }
 
 /// Opens sessions over one given transport.

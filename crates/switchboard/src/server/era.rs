@@ -70,13 +70,16 @@ impl EraEvidence {
     /// The evidence in a response, if there is any.
     pub(crate) fn in_response(answer: Result<&RawJson, &RequestFault>) -> Option<Self> {
         match answer {
-            Err(RequestFault::Answered { code, message, .. }) => in_text(message).or_else(|| {
-                let is_said = |(known, text): &(i64, &str)| known == code && message.contains(text);
-                NEEDS_MODERN
-                    .iter()
-                    .any(is_said)
-                    .then_some(Self::NeedsModern)
-            }),
+            Err(RequestFault::ErrorResponse { code, message, .. }) => {
+                in_text(message).or_else(|| {
+                    let is_said =
+                        |(known, text): &(i64, &str)| known == code && message.contains(text);
+                    NEEDS_MODERN
+                        .iter()
+                        .any(is_said)
+                        .then_some(Self::NeedsModern)
+                })
+            }
             Ok(result) => in_result(result),
             Err(_) => None,
         }
@@ -127,9 +130,37 @@ fn in_result(result: &RawJson) -> Option<EraEvidence> {
 pub(super) enum EraVerdict {
     /// Switched to legacy. `confirmed`: the server has asked a question there.
     Legacy { since: u64, confirmed: bool },
-    /// Switched back; not switched again. `both`: some handlers need one era, some the other;
-    /// otherwise neither era carries the server's questions.
-    Modern { since: u64, both: bool },
+    /// Switched back; not switched again.
+    Modern {
+        since: u64,
+        #[serde(rename = "both")]
+        why: SwitchBackReason,
+    },
+}
+
+/// Why a launch was switched back to modern. Stored as whether both eras are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "bool", into = "bool")]
+pub(super) enum SwitchBackReason {
+    /// Some handlers need one era, some the other.
+    Mixed,
+    /// The server's questions arrive in neither era.
+    NeitherWorks,
+}
+
+impl From<bool> for SwitchBackReason {
+    fn from(needs_both: bool) -> Self {
+        match needs_both {
+            true => Self::Mixed,
+            false => Self::NeitherWorks,
+        }
+    }
+}
+
+impl From<SwitchBackReason> for bool {
+    fn from(why: SwitchBackReason) -> Self {
+        why == SwitchBackReason::Mixed
+    }
 }
 
 impl EraVerdict {
@@ -142,20 +173,43 @@ impl EraVerdict {
 
     /// Whether questions of at least some handlers arrive, over a connection of either era.
     pub(super) fn is_carried(self) -> bool {
-        !matches!(self, Self::Modern { both: false, .. })
+        !matches!(
+            self,
+            Self::Modern {
+                why: SwitchBackReason::NeitherWorks,
+                ..
+            }
+        )
     }
 
     /// Whether some handlers need one era and some the other.
     pub(super) fn is_both(self) -> bool {
-        matches!(self, Self::Modern { both: true, .. })
+        matches!(
+            self,
+            Self::Modern {
+                why: SwitchBackReason::Mixed,
+                ..
+            }
+        )
     }
 
-    /// The verdict after the legacy connection failed.
+    /// The verdict after no connection could be opened. A confirmed switch stays: the legacy era
+    /// has worked, so the failure has another cause.
     pub(super) fn failed(self, now: SystemTime) -> Self {
+        match self {
+            Self::Legacy {
+                confirmed: false, ..
+            } => self.refuted(now),
+            settled => settled,
+        }
+    }
+
+    /// The verdict after the server was found not to support the legacy era any more.
+    pub(super) fn refuted(self, now: SystemTime) -> Self {
         match self {
             Self::Legacy { .. } => Self::Modern {
                 since: seconds(now),
-                both: false,
+                why: SwitchBackReason::NeitherWorks,
             },
             settled => settled,
         }
@@ -187,10 +241,8 @@ impl EraVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EraDecision {
     Switch(EraVerdict),
-    /// The era stays. `both` as in [`EraVerdict::Modern`].
-    Stay {
-        both: bool,
-    },
+    /// The era stays.
+    Stay(SwitchBackReason),
     /// The evidence does not concern this connection.
     Ignore,
 }
@@ -202,18 +254,22 @@ pub(super) fn decide(
     now: SystemTime,
 ) -> EraDecision {
     use EraEvidence::{NeedsLegacy, NeedsModern};
+    use SwitchBackReason::{Mixed, NeitherWorks};
     let since = seconds(now);
     match (era, evidence, verdict) {
         (Era::Modern, NeedsLegacy { .. }, None) => EraDecision::Switch(EraVerdict::Legacy {
             since,
             confirmed: false,
         }),
-        (Era::Modern, NeedsLegacy { .. }, Some(EraVerdict::Modern { both, .. })) => {
-            EraDecision::Stay { both }
+        (Era::Modern, NeedsLegacy { .. }, Some(EraVerdict::Modern { why, .. })) => {
+            EraDecision::Stay(why)
         }
         // A stateless server cannot ask on a legacy connection either.
         (Era::Legacy, NeedsLegacy { .. }, Some(EraVerdict::Legacy { .. })) => {
-            EraDecision::Switch(EraVerdict::Modern { since, both: false })
+            EraDecision::Switch(EraVerdict::Modern {
+                since,
+                why: NeitherWorks,
+            })
         }
         (
             Era::Legacy,
@@ -221,9 +277,9 @@ pub(super) fn decide(
             Some(EraVerdict::Legacy {
                 confirmed: true, ..
             }),
-        ) => EraDecision::Stay { both: true },
+        ) => EraDecision::Stay(Mixed),
         (Era::Legacy, NeedsModern, Some(EraVerdict::Legacy { .. }) | None) => {
-            EraDecision::Switch(EraVerdict::Modern { since, both: true })
+            EraDecision::Switch(EraVerdict::Modern { since, why: Mixed })
         }
         _ => EraDecision::Ignore,
     }

@@ -39,6 +39,9 @@ pub(super) struct LaunchProfile {
     /// The era that worked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) era: Option<Era>,
+    /// Whether a connection worked before `era` was forgotten.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) was_connected: bool,
     /// Whether the server has asked questions during a call.
     #[serde(default)]
     pub(super) asks: bool,
@@ -58,6 +61,11 @@ impl LaunchProfile {
     /// The era to try first.
     pub(super) fn first_era(&self) -> Option<Era> {
         self.verdict.map(EraVerdict::era).or(self.era)
+    }
+
+    /// Whether no connection to the server has worked yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.first_era().is_none() && !self.was_connected
     }
 
     /// The tools that need a different era than `era`.

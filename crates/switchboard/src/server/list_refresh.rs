@@ -53,29 +53,53 @@ impl ListRefresh {
     }
 }
 
-/// The result of comparing two listings.
-#[derive(Debug)]
-pub(super) enum ListUpdate {
-    /// Nothing changed, so the catalog is not rebuilt.
-    Unchanged,
-    /// The new offerings.
-    Changed(Offerings),
-    /// A list failed; the previous one stays.
-    Failed(String),
+/// What follows from a new listing.
+#[derive(Debug, Default)]
+pub(super) struct ListUpdate {
+    /// The new offerings. `None` if nothing changed, so that the catalog is not rebuilt.
+    pub(super) changed: Option<Offerings>,
+    /// The lists that failed, each with its error; the previous ones stay.
+    pub(super) failure: Option<String>,
 }
 
 /// Compares a new listing with the previous one. A list that had already failed is not reported
 /// again.
 pub(super) fn compare(before: &Offerings, listed: Result<Offerings, RequestFault>) -> ListUpdate {
-    let now = match listed {
+    let mut now = match listed {
         Ok(now) => now,
-        Err(fault) => return ListUpdate::Failed(fault.to_string()),
+        Err(fault) => {
+            return ListUpdate {
+                changed: None,
+                failure: Some(fault.to_string()),
+            };
+        }
     };
-    let failed_before = |method| before.faults.iter().any(|(known, _)| known == method);
-    match now.faults.iter().find(|(method, _)| !failed_before(method)) {
-        Some((method, fault)) => ListUpdate::Failed(format!("{method}: {fault}")),
-        None if is_same(before, &now) => ListUpdate::Unchanged,
-        None => ListUpdate::Changed(now),
+    let faults = std::mem::take(&mut now.faults).into_iter();
+    let failed_before = |method: &str| before.faults.iter().any(|(known, _)| *known == method);
+    let (known, new): (Vec<_>, Vec<_>) = faults.partition(|(method, _)| failed_before(method));
+    now.faults = known;
+    for (method, _) in &new {
+        keep_list(&mut now, before, method);
+    }
+    let failures: Vec<_> = (new.iter())
+        .map(|(method, fault)| format!("{method}: {fault}"))
+        .collect();
+    ListUpdate {
+        changed: (!is_same(before, &now)).then_some(now),
+        failure: (!failures.is_empty()).then(|| failures.join("; ")),
+    }
+}
+
+/// Replaces a list that failed by the previous one.
+fn keep_list(now: &mut Offerings, before: &Offerings, method: &str) {
+    match method {
+        "tools/list" => {
+            now.tools.clone_from(&before.tools);
+            now.withheld.clone_from(&before.withheld);
+        }
+        "prompts/list" => now.prompts.clone_from(&before.prompts),
+        "resources/list" => now.resources.clone_from(&before.resources),
+        _ => now.templates.clone_from(&before.templates),
     }
 }
 
@@ -110,24 +134,28 @@ mod tests {
     }
 
     fn check(before: &Offerings, now: Offerings, expected: &str) {
-        let update = match compare(before, Ok(now)) {
-            ListUpdate::Unchanged => "nothing".to_owned(),
-            ListUpdate::Changed(now) => now.withheld[0].0.as_wire().to_owned(),
-            ListUpdate::Failed(fault) => format!("fault {fault}"),
-        };
-        assert_eq!(update, expected);
+        let ListUpdate { changed, failure } = compare(before, Ok(now));
+        let changed = changed.map(|now| now.withheld[0].0.as_wire().to_owned());
+        let failure = failure.map(|fault| format!("fault {fault}"));
+        let update: Vec<_> = changed.into_iter().chain(failure).collect();
+        assert_eq!(update.join(", "), expected);
     }
 
     #[test]
     fn f14_only_lists_that_succeeded_and_differ_are_replaced() {
         let whole = offerings("one", &[]);
         let without_prompts = offerings("one", &[("prompts/list", "boom")]);
-        check(&whole, offerings("one", &[]), "nothing");
+        check(&whole, offerings("one", &[]), "");
         check(&whole, offerings("two", &[]), "two");
         check(
             &whole,
             offerings("two", &[("tools/list", "boom")]),
             "fault tools/list: boom",
+        );
+        check(
+            &whole,
+            offerings("two", &[("prompts/list", "boom")]),
+            "two, fault prompts/list: boom",
         );
         check(
             &without_prompts,
@@ -137,7 +165,7 @@ mod tests {
         check(
             &without_prompts,
             offerings("one", &[("prompts/list", "boom")]),
-            "nothing",
+            "",
         );
         check(&without_prompts, offerings("one", &[]), "one");
     }

@@ -8,7 +8,7 @@ use super::switching::EraOutcome;
 use crate::launch::Exit;
 use crate::name::ServerName;
 use crate::session::{Era, Revision};
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// How much of a line of stderr a message quotes.
 const QUOTED_CHARACTERS: usize = 300;
@@ -43,18 +43,18 @@ pub(super) fn ended_during(step: ConnectStep, reason: &str, exit: Option<Exit>) 
 }
 
 /// The message when HTTP brings no response to the handshake.
-pub(super) fn handshake_fault(fault: &WireFault) -> String {
+pub(super) fn handshake_fault(fault: &TransportFault) -> String {
     match fault {
-        WireFault::NotSent(fact) => fact.clone(),
-        WireFault::Lost(reason) => ended_during(ConnectStep::Handshake, reason, None),
+        TransportFault::NotSent(fact) => fact.clone(),
+        TransportFault::Lost(reason) => ended_during(ConnectStep::Handshake, reason, None),
         // With a successful status and an unusable body, the body's error suffices.
-        WireFault::Status {
+        TransportFault::Status {
             status: 200..=299,
             detail,
             ..
         } if !detail.is_empty() => detail.trim_start_matches(": ").to_owned(),
-        WireFault::Status { .. } => format!("answered the handshake with {fault}"),
-        WireFault::NeedsLogin(_) => "needs a login".to_owned(),
+        TransportFault::Status { .. } => format!("answered the handshake with {fault}"),
+        TransportFault::NeedsLogin(_) => "needs a login".to_owned(),
     }
 }
 
@@ -259,7 +259,7 @@ mod tests {
     /// F23, F24: each HTTP fault during the handshake has its own message.
     #[test]
     fn f24_each_http_fault_of_a_handshake_has_its_own_message() {
-        let status = |status, said: &str| WireFault::Status {
+        let status = |status, said: &str| TransportFault::Status {
             status,
             detail: said.to_owned(),
             retry_after: None,
@@ -267,11 +267,11 @@ mod tests {
         };
         let refused = "example.com:443 refused the connection (is the server running?)";
         check(
-            &handshake_fault(&WireFault::NotSent(refused.to_owned())),
+            &handshake_fault(&TransportFault::NotSent(refused.to_owned())),
             refused,
         );
         check(
-            &handshake_fault(&WireFault::Lost("reset".to_owned())),
+            &handshake_fault(&TransportFault::Lost("reset".to_owned())),
             "the connection ended before the handshake was complete: reset",
         );
         check(

@@ -9,11 +9,11 @@ use super::Connectors;
 #[cfg(feature = "http")]
 use super::SharedStack;
 use crate::auth::AuthContext;
-use crate::caller::Offers;
+use crate::caller::CallerCapabilities;
 use crate::config::Environment;
 use crate::event::Event;
 use crate::launch::Launcher;
-use crate::session::{Overseer, Roots};
+use crate::session::{Roots, SamplingPolicy};
 use crate::store::Store;
 
 /// Resources that all server tasks of a host share.
@@ -40,11 +40,11 @@ pub(crate) struct ServerResources {
     /// Notified when a snapshot changed; the host then rebuilds its catalog.
     pub changed: Arc<Notify>,
     /// The client capabilities that legacy sessions advertise.
-    pub offers: Offers,
+    pub offers: CallerCapabilities,
     /// The roots that a server may ask for.
     pub roots: Roots,
-    /// Answers a server's sampling requests.
-    pub overseer: Option<Arc<dyn Overseer>>,
+    /// Decides whether a server's sampling request may reach the caller.
+    pub sampling_policy: Option<Arc<dyn SamplingPolicy>>,
     /// The library user's own transports.
     pub connectors: Arc<Connectors>,
     /// Whether a server offers its cached catalog until it is connected.

@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use crate::catalog::Offerings;
 use crate::name::ToolName;
-use crate::session::{OddityLog, Session};
+use crate::session::{DeviationCounter, Session};
 use crate::state::{ConnectStep, State};
 
 /// The transport that was found to work for a server with a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wire {
+pub enum DetectedTransport {
     /// Streamable HTTP.
     Http,
     /// HTTP+SSE.
@@ -28,7 +28,7 @@ pub struct Snapshot {
     /// The live connection, while Ready.
     pub session: Option<Arc<Session>>,
     /// The transport of the current or last connection, where it had to be found out.
-    pub wire: Option<Wire>,
+    pub wire: Option<DetectedTransport>,
     /// What the server offers, or offered when it was last connected.
     pub offerings: Arc<Offerings>,
     /// Whether the offerings come from the cache or an earlier session.
@@ -47,7 +47,7 @@ pub struct Snapshot {
     pub history: Vec<(SystemTime, String)>,
     /// Deviations from the protocol in the current or last connection. They also explain failures
     /// before there was a session.
-    pub oddities: OddityLog,
+    pub deviations: DeviationCounter,
     /// How the last connection ended: exit status and last stderr, safe to show.
     pub last_exit: Option<String>,
     /// Whether this is the server's first start: a package runner may be installing it.
@@ -111,7 +111,7 @@ impl Snapshot {
             unset: Vec::new(),
             steps: Vec::new(),
             history: Vec::new(),
-            oddities: OddityLog::default(),
+            deviations: DeviationCounter::default(),
             last_exit: None,
             is_first_start: false,
             was_unlisted: false,

@@ -8,20 +8,20 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use super::backoff::Backoff;
 use super::caller_sessions::CallerSessions;
 use super::connection_factory::ConnectionFactory;
-use super::endpoint::{self, ConnectorEndpoint, ServerEndpoint};
+use super::endpoint::{self, ConnectorEndpoint, ServerEndpoint, SharedCredentials};
 use super::launch_store::{LaunchProfile, LaunchStore};
 use super::other_era::OtherEra;
 use super::status_publisher::StatusPublisher;
 use super::store_writes::StoreWrites;
 use super::task::{Phase, ServerTask};
 use super::{ConnectStep, ServerHandle, ServerMemory, ServerResources, ServerStderr, State};
-use crate::caller::Offers;
+use crate::caller::CallerCapabilities;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::future::BoxFuture;
 use crate::panics::catch_panic;
 use crate::secret::Redactor;
-use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Subscriptions};
+use crate::session::{Cache, DeviationCounter, OpenOptions, Roots, SamplingPolicy, Subscriptions};
 use crate::store::{LogFile, StoreTable};
 
 /// Capacity of the command channel. When it is full, senders wait.
@@ -55,6 +55,7 @@ impl ServerHandle {
             connector: connector.clone(),
             log: log.clone(),
             subscriptions: subscriptions.clone(),
+            credentials: SharedCredentials::default(),
         };
         let (endpoint, stderr): (Arc<dyn ServerEndpoint>, _) = match connector {
             Some(connector) => (
@@ -64,7 +65,8 @@ impl ServerHandle {
             None => {
                 let drops_info = config.dialect.profile().drops_info_lines;
                 let stderr = ServerStderr::new(log.clone(), drops_info);
-                let endpoint = endpoint::endpoint_for(&config, &resources, &stderr);
+                let endpoint =
+                    endpoint::endpoint_for(&config, &resources, &stderr, &factory.credentials);
                 (endpoint, stderr)
             }
         };
@@ -78,6 +80,7 @@ impl ServerHandle {
         Self {
             caller_sessions: CallerSessions::new(&factory),
             other_era: OtherEra::new(&factory),
+            credentials: factory.credentials,
             ..Self::spawn_task(server, initial)
         }
     }
@@ -152,6 +155,7 @@ impl ServerHandle {
             worked,
             caller_sessions: None,
             other_era: None,
+            credentials: SharedCredentials::default(),
             in_flight: Arc::default(),
             memory,
         }
@@ -201,9 +205,9 @@ pub(super) struct TaskSetup {
     pub(super) stderr: ServerStderr,
     pub(super) endpoint: Arc<dyn ServerEndpoint>,
     pub(super) launch_store: LaunchStore,
-    pub(super) offers: Offers,
+    pub(super) offers: CallerCapabilities,
     pub(super) roots: Roots,
-    pub(super) overseer: Option<Arc<dyn Overseer>>,
+    pub(super) sampling_policy: Option<Arc<dyn SamplingPolicy>>,
     pub(super) events: broadcast::Sender<Event>,
     pub(super) changed: Arc<Notify>,
     /// Subscriptions and log level, shared by all connections to the server.
@@ -232,7 +236,7 @@ impl TaskSetup {
             launch_store: LaunchStore::new(resources.store.clone(), launch),
             offers: resources.offers,
             roots: resources.roots.clone(),
-            overseer: resources.overseer.clone(),
+            sampling_policy: resources.sampling_policy.clone(),
             events: resources.events.clone(),
             changed: resources.changed.clone(),
             subscriptions: Subscriptions::default(),
@@ -243,7 +247,7 @@ impl TaskSetup {
     }
 
     /// The options that every session of the task is opened with.
-    fn open_options(&self) -> OpenOptions {
+    pub(super) fn open_options(&self) -> OpenOptions {
         let config = &self.config;
         OpenOptions {
             server: config.name.clone(),
@@ -253,11 +257,11 @@ impl TaskSetup {
             sharing: config.session,
             offers: self.offers,
             roots: self.roots.clone(),
-            overseer: self.overseer.clone(),
+            sampling_policy: self.sampling_policy.clone(),
             connect_timeout: config.timeouts.connect,
             max_message_bytes: config.max_message_bytes,
             events: Some(self.events.clone()),
-            oddities: OddityLog::default(),
+            deviations: DeviationCounter::default(),
             log: self.log.clone(),
             subscriptions: self.subscriptions.clone(),
             cache: Cache::default(),

@@ -7,12 +7,12 @@ use std::time::SystemTime;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::era::{EraDecision, EraEvidence, decide};
+use super::era::{EraDecision, EraEvidence, EraVerdict, SwitchBackReason, decide};
 use super::launch_store::LaunchProfile;
 use super::other_era::CallRoute;
 use super::task::{Phase, ServerTask, TaskCommand};
 use super::{ServerHandle, messages};
-use crate::caller::Offers;
+use crate::caller::CallerCapabilities;
 use crate::config::Protocol;
 use crate::name::ToolName;
 use crate::session::Era;
@@ -62,7 +62,7 @@ impl ServerHandle {
     pub(crate) async fn era_refused(
         &self,
         mut refusal: EraRefusal,
-        offers: Offers,
+        offers: CallerCapabilities,
     ) -> Option<EraOutcome> {
         // A question that the caller would decline is no reason to switch.
         let is_answerable = refusal.evidence
@@ -97,46 +97,43 @@ impl ServerHandle {
 
 impl ServerTask {
     pub(super) fn era_refused(&mut self, refusal: EraRefusal) -> Option<EraOutcome> {
-        let EraRefusal {
-            era,
-            evidence,
-            tool,
-            route,
-        } = refusal;
-        if let (CallRoute::OtherEra, Some(tool)) = (route, &tool) {
+        let era = refusal.era;
+        if let (CallRoute::OtherEra, Some(tool)) = (refusal.route, &refusal.tool) {
             return self.neither_era_carries(tool, era.other());
         }
-        let Phase::Live(live) = &self.phase else {
-            return self.is_reopening(era);
-        };
-        let (current, is_process, is_idle) = (live.era(), live.has_process(), live.is_idle());
-        if current != era {
+        if !matches!(&self.phase, Phase::Live(live) if live.era() == era) {
             return self.is_reopening(era);
         }
         self.confirm_era();
-        if let Some(verdict) = self.profile.verdict.filter(|verdict| verdict.era() != era) {
+        let verdict = self.profile.verdict;
+        if let Some(verdict) = verdict.filter(|verdict| verdict.era() != era) {
             return Some(EraOutcome::WhenIdle(verdict.era()));
         }
-        let verdict = match decide(era, self.profile.verdict, evidence, SystemTime::now()) {
-            EraDecision::Switch(verdict) => verdict,
-            EraDecision::Stay { both: true } => {
-                return Some(match tool {
-                    Some(tool) => self.use_other_connection(&tool, route, era),
-                    None => EraOutcome::Stays { era, both: true },
-                });
+        match decide(era, verdict, refusal.evidence, SystemTime::now()) {
+            EraDecision::Switch(verdict) => {
+                self.remember_verdict(verdict, &refusal);
+                Some(self.switch_to(verdict))
             }
-            EraDecision::Stay { both } => return Some(EraOutcome::Stays { era, both }),
-            EraDecision::Ignore => return None,
-        };
+            EraDecision::Stay(SwitchBackReason::Mixed) => Some(match &refusal.tool {
+                Some(tool) => self.use_other_connection(tool, refusal.route, era),
+                None => EraOutcome::Stays { era, both: true },
+            }),
+            EraDecision::Stay(SwitchBackReason::NeitherWorks) => {
+                Some(EraOutcome::Stays { era, both: false })
+            }
+            EraDecision::Ignore => None,
+        }
+    }
+
+    /// Remembers the verdict, and the era that the refused tool needs.
+    fn remember_verdict(&mut self, verdict: EraVerdict, refusal: &EraRefusal) {
         let mut tool_eras = self.profile.tool_eras.clone();
-        match &tool {
-            Some(tool) if verdict.is_carried() && tool_eras.len() < MAX_TOOL_ERAS => {
-                tool_eras.insert(tool.as_wire().to_owned(), evidence.needed());
+        match &refusal.tool {
+            _ if !verdict.is_carried() => tool_eras.clear(),
+            Some(tool) if tool_eras.len() < MAX_TOOL_ERAS => {
+                tool_eras.insert(tool.as_wire().to_owned(), refusal.evidence.needed());
             }
             Some(_) | None => {}
-        }
-        if !verdict.is_carried() {
-            tool_eras.clear();
         }
         self.set_profile(LaunchProfile {
             verdict: Some(verdict),
@@ -144,18 +141,25 @@ impl ServerTask {
             ..self.profile.clone()
         });
         self.is_profile_current = true;
-        if is_process && !is_idle {
-            if let Phase::Live(live) = &mut self.phase {
+    }
+
+    /// Reopens the live connection with the verdict's era: now, or when its calls have ended if its
+    /// process must be restarted.
+    fn switch_to(&mut self, verdict: EraVerdict) -> EraOutcome {
+        let mut has_process = false;
+        if let Phase::Live(live) = &mut self.phase {
+            has_process = live.has_process();
+            if has_process && !live.is_idle() {
                 live.report_when_idle();
+                return EraOutcome::WhenIdle(verdict.era());
             }
-            return Some(EraOutcome::WhenIdle(verdict.era()));
         }
         self.reopen();
-        Some(EraOutcome::Reopening {
+        EraOutcome::Reopening {
             era: verdict.era(),
-            restarted: is_process,
+            restarted: has_process,
             both: verdict.is_both(),
-        })
+        }
     }
 
     /// Routes further calls of a tool over a second connection, if that may help. `era` is the

@@ -29,7 +29,7 @@ use crate::future::BoxFuture;
 use crate::secret::Redactor;
 use crate::session::{Era, OpenOptions, RequestFault};
 use crate::store::StoreTable;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// The upper bound on stopping; stopping the process itself takes at most 3.5 s.
 const STOP_BOUND: Duration = Duration::from_millis(3550);
@@ -280,15 +280,7 @@ impl ServerTask {
                         forget_era,
                     }) => {
                         if forget_era {
-                            let verdict = self
-                                .profile
-                                .verdict
-                                .map(|verdict| verdict.failed(SystemTime::now()));
-                            self.set_profile(LaunchProfile {
-                                era: None,
-                                verdict,
-                                ..self.profile.clone()
-                            });
+                            self.forget_era();
                         }
                         self.failed(failure, close_connection(process, flushed), None);
                     }
@@ -438,7 +430,7 @@ impl ServerTask {
 
     /// Handles a new listing after the server reported a changed list.
     fn relisted(&mut self, listed: Result<Offerings, RequestFault>) {
-        if let Err(RequestFault::Wire(WireFault::NeedsLogin(needed))) = &listed {
+        if let Err(RequestFault::Transport(TransportFault::NeedsLogin(needed))) = &listed {
             let Phase::Live(live) = std::mem::take(&mut self.phase) else {
                 return;
             };
@@ -446,45 +438,46 @@ impl ServerTask {
             return self.needs_login(needed.clone(), live.detach(), false);
         }
         let before = self.status.snapshot().offerings.clone();
-        match list_refresh::compare(&before, listed) {
-            ListUpdate::Unchanged => self
+        let ListUpdate { changed, failure } = list_refresh::compare(&before, listed);
+        if let Some(fault) = failure {
+            self.status.notice(format!(
+                "reported changed lists, but listing failed: {fault}; the previous lists are kept"
+            ));
+        }
+        match changed {
+            Some(offerings) => self.replace_offerings(offerings, &before),
+            None => self
                 .status
                 .update_quietly(|snapshot| snapshot.listings += 1),
-            ListUpdate::Changed(offerings) => {
-                let declares_extension =
-                    matches!(&self.phase, Phase::Live(live) if live.declares_extension());
-                let kept = check_offerings(&self.config, declares_extension, &offerings);
-                if let Err(Failure { fact, retry }) = kept {
-                    let fact = messages::with_stderr(&fact, &[]);
-                    let failure = Failure { fact, retry };
-                    return self.close(failure, "closed: it no longer offers anything");
-                }
-                let offerings = Arc::new(offerings.replace(&before));
-                let redactor = if let Phase::Live(live) = &self.phase {
-                    live.redactor()
-                } else {
-                    Redactor::default()
-                };
-                self.store_writes.add(
-                    StoreTable::Catalogs,
-                    self.launch_store
-                        .clone()
-                        .store_offerings(offerings.clone(), redactor),
-                );
-                self.status.update(|snapshot| {
-                    snapshot.offerings = offerings;
-                    snapshot.listings += 1;
-                });
-            }
-            ListUpdate::Failed(fault) => {
-                let line = format!(
-                    "reported changed lists, but listing failed: {fault}; the previous lists are kept"
-                );
-                self.status.notice(line);
-                self.status
-                    .update_quietly(|snapshot| snapshot.listings += 1);
-            }
         }
+    }
+
+    /// CallerCapabilities what a live connection has listed now.
+    fn replace_offerings(&mut self, offerings: Offerings, before: &Offerings) {
+        let declares_extension =
+            matches!(&self.phase, Phase::Live(live) if live.declares_extension());
+        let kept = check_offerings(&self.config, declares_extension, &offerings);
+        if let Err(Failure { fact, retry }) = kept {
+            let fact = messages::with_stderr(&fact, &[]);
+            let failure = Failure { fact, retry };
+            return self.close(failure, "closed: it no longer offers anything");
+        }
+        let offerings = Arc::new(offerings.replace(before));
+        let redactor = if let Phase::Live(live) = &self.phase {
+            live.redactor()
+        } else {
+            Redactor::default()
+        };
+        self.store_writes.add(
+            StoreTable::Catalogs,
+            self.launch_store
+                .clone()
+                .store_offerings(offerings.clone(), redactor),
+        );
+        self.status.update(|snapshot| {
+            snapshot.offerings = offerings;
+            snapshot.listings += 1;
+        });
     }
 
     /// Closes a working connection that is not to be kept.
@@ -531,7 +524,7 @@ impl ServerTask {
                 .profile
                 .verdict
                 .map(|verdict| match is_refuted(&verdict) {
-                    true => verdict.failed(SystemTime::now()),
+                    true => verdict.refuted(SystemTime::now()),
                     false => verdict,
                 });
             self.set_profile(LaunchProfile {
@@ -540,6 +533,17 @@ impl ServerTask {
                 ..self.profile.clone()
             });
         }
+    }
+
+    /// The remembered era did not work: the next attempt finds it out anew.
+    fn forget_era(&mut self) {
+        let now = SystemTime::now();
+        self.set_profile(LaunchProfile {
+            era: None,
+            was_connected: true,
+            verdict: self.profile.verdict.map(|verdict| verdict.failed(now)),
+            ..self.profile.clone()
+        });
     }
 
     pub(super) fn set_profile(&mut self, profile: LaunchProfile) {

@@ -140,7 +140,7 @@ async fn f17_a_call_waits_for_a_slow_start_and_reports_its_step() {
         error.to_string(),
         "server \"script\": still connecting after 10 s (step: handshake)"
     );
-    supervised.handle.settled().await;
+    supervised.handle.wait_until_settled().await;
     assert!(matches!(supervised.state(), State::Ready { .. }));
     assert_eq!(supervised.starts(), 1);
 }
@@ -167,7 +167,7 @@ async fn s0_31_a_step_that_hangs_fails_by_the_deadline() {
     for (script, fact) in cases {
         let began = Instant::now();
         let supervised = SupervisedServer::eager([script]);
-        supervised.handle.settled().await;
+        supervised.handle.wait_until_settled().await;
         assert_eq!(began.elapsed().as_secs(), 30, "{fact}");
         assert_eq!(error_of(&supervised.state()), fact);
         supervised.handle.stop().await;
@@ -197,11 +197,31 @@ async fn f17_a_first_start_with_a_package_runner_has_a_longer_deadline() {
     supervised.handle.stop().await;
 
     let supervised = SupervisedServer::of(installs, connecting(), [slow], store);
-    supervised.handle.settled().await;
+    supervised.handle.wait_until_settled().await;
     assert_eq!(
         error_of(&supervised.state()),
         "no answer to the handshake within 30 s"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn f17_a_retry_of_a_server_that_was_connected_before_is_no_first_start() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let installs = |entry: &mut ServerConfig| entry.first_connect = Some(Duration::from_secs(300));
+    let works = StartScript::default();
+    let supervised = SupervisedServer::of(installs, connecting(), [works], store.clone());
+    supervised.until_ready().await;
+    supervised.handle.stop().await;
+
+    let hangs = StartScript {
+        handshake: NEVER,
+        ..StartScript::default()
+    };
+    let supervised = SupervisedServer::of(installs, connecting(), [dies(1), hangs], store);
+    let second = supervised
+        .until(|state| matches!(state, State::Backoff { attempt: 2, .. }))
+        .await;
+    assert_eq!(error_of(&second), "no answer to the handshake within 30 s");
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,7 +297,7 @@ async fn s3_09_concurrent_first_calls_start_a_lazy_server_once() {
         handshake: Duration::from_secs(2),
         ..StartScript::default()
     }]);
-    supervised.handle.settled().await;
+    supervised.handle.wait_until_settled().await;
     sleep(LONG).await;
     assert_eq!((supervised.state(), supervised.starts()), (State::Idle, 0));
 
@@ -318,7 +338,7 @@ async fn s3_08_a_lazy_server_shows_its_cached_catalog() {
         }],
         store,
     );
-    supervised.handle.settled().await;
+    supervised.handle.wait_until_settled().await;
     let shown = |supervised: &SupervisedServer| {
         let snapshot = supervised.handle.snapshot();
         let names: Vec<_> = snapshot
@@ -457,7 +477,7 @@ async fn a_failed_listing_keeps_the_previous_lists() {
     let mut supervised = SupervisedServer::eager([StartScript::default()]);
     supervised.until_ready().await;
     supervised.published_states();
-    let fault = RequestFault::Answered {
+    let fault = RequestFault::ErrorResponse {
         code: -32603,
         message: "boom".to_owned(),
         data: None,
@@ -668,7 +688,7 @@ async fn c13_a_server_that_offers_nothing_is_closed_until_its_next_use() {
         (state, 3)
     );
     supervised.handle.restart().await;
-    supervised.handle.settled().await;
+    supervised.handle.wait_until_settled().await;
     assert_eq!(supervised.starts(), 4);
 }
 
@@ -682,7 +702,7 @@ async fn s2_65_a_missing_program_is_looked_for_on_each_call() {
     };
     let supervised = SupervisedServer::eager([missing.clone(), missing, StartScript::default()]);
     let began = Instant::now();
-    supervised.handle.settled().await;
+    supervised.handle.wait_until_settled().await;
     assert!(began.elapsed() < MOMENT);
     let expected = "no program \"x\" in PATH".to_owned();
     assert_eq!(
@@ -725,7 +745,7 @@ async fn calls_to_a_server_that_may_not_start_fail_at_once_with_a_hint() {
             [StartScript::default()],
             Arc::new(MemoryStore::default()),
         );
-        supervised.handle.settled().await;
+        supervised.handle.wait_until_settled().await;
         let asked = Instant::now();
         let error = supervised.handle.usable(LONG).await.unwrap_err();
         assert_eq!(
@@ -747,7 +767,7 @@ async fn f19_a_server_that_needs_a_login_is_tried_when_used_and_not_before() {
         ..StartScript::default()
     };
     let supervised = SupervisedServer::eager([closed.clone(), closed, StartScript::default()]);
-    supervised.handle.settled().await;
+    supervised.handle.wait_until_settled().await;
     let state = State::NeedsLogin {
         url: "https://script.example/mcp".to_owned(),
         reason: "the token has run out".to_owned(),
@@ -824,7 +844,7 @@ async fn p1_a_stopped_server_fails_every_request_at_once() {
     let supervised = SupervisedServer::lazy([StartScript::default()]);
     supervised.handle.stop().await;
     let asked = Instant::now();
-    supervised.handle.settled().await;
+    supervised.handle.wait_until_settled().await;
     supervised.handle.restart().await;
     assert_eq!(
         supervised.handle.usable(LONG).await.unwrap_err().reason,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::caller::Offers;
+use crate::caller::CallerCapabilities;
 
 /// `clientInfo`.
 pub(super) fn client_info() -> Value {
@@ -10,7 +10,7 @@ pub(super) fn client_info() -> Value {
 }
 
 /// The client capabilities. `roots` is the value of that capability, if roots are offered.
-pub(super) fn client_capabilities(offers: Offers, roots: Option<Value>) -> Value {
+pub(super) fn client_capabilities(offers: CallerCapabilities, roots: Option<Value>) -> Value {
     let mut capabilities = Map::new();
     if offers.elicit_form || offers.elicit_url {
         let mut modes = Map::new();

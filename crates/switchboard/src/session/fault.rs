@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
@@ -38,10 +38,10 @@ pub enum OpenFault {
     /// The endpoint does not speak Streamable HTTP (400, 404 or 405 to `initialize`); it may speak
     /// HTTP+SSE.
     #[error("{0}")]
-    WrongWire(String),
+    WrongTransport(String),
     /// No response came, for another reason.
     #[error("{0}")]
-    Wire(WireFault),
+    Transport(TransportFault),
     /// A person must log in first.
     #[error("{0}")]
     NeedsLogin(crate::transport::NeedsLogin),
@@ -57,7 +57,7 @@ pub enum OpenFault {
 pub enum RequestFault {
     /// The server responded with a JSON-RPC error.
     #[error("the server answered with error {code}: {message}")]
-    Answered {
+    ErrorResponse {
         /// JSON-RPC code.
         code: i64,
         /// The server's message, escaped.
@@ -103,7 +103,7 @@ pub enum RequestFault {
     },
     /// The transport brought no response.
     #[error("{0}")]
-    Wire(WireFault),
+    Transport(TransportFault),
     /// The request was not sent: the server does not offer it, or one of our limits is reached.
     #[error("{0}")]
     NotSent(String),
@@ -177,11 +177,11 @@ impl RequestFault {
         let without_secrets =
             |data: Option<RawJson>| data.filter(|data| redact(data.as_str()) == data.as_str());
         match self {
-            Self::Answered {
+            Self::ErrorResponse {
                 code,
                 message,
                 data,
-            } => Self::Answered {
+            } => Self::ErrorResponse {
                 code,
                 message: redact(&message),
                 data: without_secrets(data),
@@ -192,7 +192,7 @@ impl RequestFault {
             },
             Self::Closed(reason) => Self::Closed(redact(&reason)),
             Self::Invalid(fact) => Self::Invalid(redact(&fact)),
-            Self::Wire(fault) => Self::Wire(fault.redacted(redact)),
+            Self::Transport(fault) => Self::Transport(fault.redacted(redact)),
             Self::Task(fault) => Self::Task(fault.redacted(redact)),
             other => other,
         }
@@ -211,7 +211,7 @@ pub(super) fn read_error(error: &RawJson) -> RequestFault {
         data: Option<&'a RawValue>,
     }
     match error.decode::<ErrorObject<'_>>() {
-        Ok(read) => RequestFault::Answered {
+        Ok(read) => RequestFault::ErrorResponse {
             code: read
                 .code
                 .and_then(|code| code.get().parse().ok())
@@ -243,7 +243,7 @@ mod tests {
             ("99999999999999999999", 0),
         ] {
             let error = format!(r#"{{"code": {code} , "message":"m"}}"#);
-            let answered = RequestFault::Answered {
+            let answered = RequestFault::ErrorResponse {
                 code: expected,
                 message: "m".to_owned(),
                 data: None,

@@ -16,7 +16,7 @@ use super::peer::{Peer, PendingResponse};
 use super::{Era, Hello, OpenFault, RequestFault, Revision, retry};
 use crate::config::Protocol;
 use crate::secret::Redactor;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// How long to wait for a response to the probe before `initialize` is sent as well. Slow starters
 /// (`npx`, `uvx`) read both in time.
@@ -35,7 +35,7 @@ pub(super) async fn handshake(peer: &Peer) -> Result<Hello, OpenFault> {
     let attempts = async {
         let first = handshake_once(peer).await;
         let pause = match &first {
-            Err(OpenFault::Wire(fault)) => retry::pause_if_busy(fault, deadline),
+            Err(OpenFault::Transport(fault)) => retry::pause_if_busy(fault, deadline),
             _ => None,
         };
         match pause {
@@ -66,7 +66,7 @@ async fn handshake_once(peer: &Peer) -> Result<Hello, OpenFault> {
 async fn legacy_first(peer: &Peer) -> Result<Hello, OpenFault> {
     match initialize(peer).await {
         Ok(hello) => Ok(hello),
-        Err(fault @ RequestFault::Answered { .. }) => {
+        Err(fault @ RequestFault::ErrorResponse { .. }) => {
             discover(peer).await.map_err(|_| open_fault(fault))
         }
         Err(fault) => Err(open_fault(fault)),
@@ -146,12 +146,12 @@ fn classify(response: ResponseResult, redactor: &Redactor) -> ProbeOutcome {
         Err(fault) if supported_revisions(&fault, Era::Legacy).next().is_some() => {
             ProbeOutcome::Legacy
         }
-        Err(fault @ RequestFault::Answered { code, .. }) if MODERN_ERRORS.contains(&code) => {
+        Err(fault @ RequestFault::ErrorResponse { code, .. }) if MODERN_ERRORS.contains(&code) => {
             ProbeOutcome::ModernRefusal(fault)
         }
         Err(RequestFault::Closed(_)) => ProbeOutcome::Closed,
-        Err(RequestFault::Wire(fault)) if !may_be_legacy(&fault) => {
-            ProbeOutcome::Unreachable(RequestFault::Wire(fault))
+        Err(RequestFault::Transport(fault)) if !may_be_legacy(&fault) => {
+            ProbeOutcome::Unreachable(RequestFault::Transport(fault))
         }
         Err(_) => ProbeOutcome::Legacy,
     }
@@ -160,7 +160,7 @@ fn classify(response: ResponseResult, redactor: &Redactor) -> ProbeOutcome {
 /// A modern server sends its errors with an HTTP status as well: the error object decides, whatever
 /// the status.
 pub(super) fn as_error(fault: RequestFault) -> RequestFault {
-    let RequestFault::Wire(WireFault::Status {
+    let RequestFault::Transport(TransportFault::Status {
         status,
         error: Some(error),
         ..
@@ -169,10 +169,12 @@ pub(super) fn as_error(fault: RequestFault) -> RequestFault {
         return fault;
     };
     match read_error(error) {
-        answered @ RequestFault::Answered { code, .. } if MODERN_ERRORS.contains(&code) => answered,
+        answered @ RequestFault::ErrorResponse { code, .. } if MODERN_ERRORS.contains(&code) => {
+            answered
+        }
         // A modern server's response to `initialize`. A legacy server would send neither 404 nor
         // this body.
-        answered @ RequestFault::Answered {
+        answered @ RequestFault::ErrorResponse {
             code: UNKNOWN_METHOD,
             ..
         } if *status == 404 => answered,
@@ -182,14 +184,14 @@ pub(super) fn as_error(fault: RequestFault) -> RequestFault {
 
 /// Whether a legacy server may have refused the probe with this fault: a status that concerns the
 /// message.
-fn may_be_legacy(fault: &WireFault) -> bool {
+fn may_be_legacy(fault: &TransportFault) -> bool {
     match fault {
         // 408 and 429 concern timing; the others reject the message.
-        WireFault::Status { status, .. } => {
+        TransportFault::Status { status, .. } => {
             matches!(status, 200..=501) && !matches!(status, 408 | 429)
         }
-        WireFault::Lost(_) => true,
-        WireFault::NotSent(_) | WireFault::NeedsLogin(_) => false,
+        TransportFault::Lost(_) => true,
+        TransportFault::NotSent(_) | TransportFault::NeedsLogin(_) => false,
     }
 }
 
@@ -203,7 +205,7 @@ pub(super) fn supported_revisions(
         supported: Vec<String>,
     }
     let supported = match fault {
-        RequestFault::Answered {
+        RequestFault::ErrorResponse {
             code: UNSUPPORTED_VERSION,
             data: Some(data),
             ..
@@ -221,14 +223,16 @@ pub(super) fn supported_revisions(
 fn open_fault(fault: RequestFault) -> OpenFault {
     match as_error(fault) {
         RequestFault::Closed(reason) => OpenFault::Channel(reason),
-        RequestFault::Wire(WireFault::NeedsLogin(needed)) => OpenFault::NeedsLogin(needed),
-        RequestFault::Wire(
-            fault @ WireFault::Status {
+        RequestFault::Transport(TransportFault::NeedsLogin(needed)) => {
+            OpenFault::NeedsLogin(needed)
+        }
+        RequestFault::Transport(
+            fault @ TransportFault::Status {
                 status: 400 | 404 | 405,
                 ..
             },
-        ) => OpenFault::WrongWire(fault.to_string()),
-        RequestFault::Wire(fault) => OpenFault::Wire(fault),
+        ) => OpenFault::WrongTransport(fault.to_string()),
+        RequestFault::Transport(fault) => OpenFault::Transport(fault),
         fault => OpenFault::Refused(fault.to_string()),
     }
 }
@@ -236,7 +240,9 @@ fn open_fault(fault: RequestFault) -> OpenFault {
 /// The fault after a refusal that the probe may have caused: a restart without a probe may succeed.
 fn open_fault_after_probe(fault: RequestFault) -> OpenFault {
     match as_error(fault) {
-        RequestFault::Answered { .. } | RequestFault::Closed(_) => OpenFault::RefusedAfterProbe,
+        RequestFault::ErrorResponse { .. } | RequestFault::Closed(_) => {
+            OpenFault::RefusedAfterProbe
+        }
         fault => open_fault(fault),
     }
 }

@@ -167,15 +167,13 @@ impl InFlightCall {
         params: Option<&RawJson>,
     ) {
         self.deadlines.restart_idle(Instant::now());
-        if let Some(id) = self.tool_id() {
-            self.caller().progress(&Progress {
-                id,
-                progress,
-                total,
-                message,
-                params: params.cloned(),
-            });
-        }
+        self.caller().progress(&Progress {
+            id: self.tool_id(),
+            progress,
+            total,
+            message,
+            params: params.cloned(),
+        });
     }
 
     /// Passes a log message on. `is_certain`: the message belongs to this request, not to another

@@ -238,7 +238,7 @@ impl LegacyHalf {
         fault: RequestFault,
     ) -> RequestResult {
         match &fault {
-            RequestFault::Answered {
+            RequestFault::ErrorResponse {
                 code: URL_ELICITATION_REQUIRED,
                 data: Some(data),
                 ..

@@ -17,7 +17,7 @@ use super::{RequestFault, Session};
 use crate::catalog::{
     Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition,
 };
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 use crate::wire::bounded::BoundedList;
 use crate::wire::{NotJson, RawJson};
 
@@ -108,10 +108,11 @@ impl Offerings {
         match listed {
             Ok(items) => Ok(items),
             Err(
-                fault @ (RequestFault::Closed(_) | RequestFault::Wire(WireFault::NeedsLogin(_))),
+                fault @ (RequestFault::Closed(_)
+                | RequestFault::Transport(TransportFault::NeedsLogin(_))),
             ) => Err(fault),
             // Servers that declare resources often have no templates and respond with this error.
-            Err(RequestFault::Answered { code: -32601, .. })
+            Err(RequestFault::ErrorResponse { code: -32601, .. })
                 if method == "resources/templates/list" =>
             {
                 Ok(Vec::new())

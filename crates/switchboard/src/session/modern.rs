@@ -57,11 +57,11 @@ impl EraInbound for ModernInbound {
         _: Option<RawJson>,
         _: MessageOrigin,
     ) {
-        receiver.oddities().forbidden_requests += 1;
+        receiver.deviations().forbidden_requests += 1;
     }
 
     fn oversized_request(&self, receiver: &Receiver, _: &RequestId) {
-        receiver.oddities().forbidden_requests += 1;
+        receiver.deviations().forbidden_requests += 1;
     }
 
     /// A notification must name an open `subscriptions/listen` request.
@@ -181,7 +181,7 @@ impl ModernHalf {
             };
             let result = match peer.request_for(call, &request).await {
                 // Only in the first round: after an earlier one the call may have been executed.
-                Err(RequestFault::Answered {
+                Err(RequestFault::ErrorResponse {
                     code: HEADER_MISMATCH,
                     message,
                     data,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::subscriptions::SubscriptionOutcomes;
-use super::{Oddities, RequestFault, Revision, Session};
+use super::{ProtocolDeviations, RequestFault, Revision, Session};
 use crate::event::LogLevel;
 use crate::wire::RawJson;
 
@@ -56,18 +56,22 @@ impl Session {
     }
 
     /// Subscribes to a resource, for this session and later ones. Returns when the server has
-    /// agreed.
+    /// agreed. If it does not, an earlier subscription to the same resource stays.
     pub async fn subscribe(&self, uri: &str, wait: Duration) -> Result<(), RequestFault> {
         if !self.hello.declares(&["resources", "subscribe"]) {
             return Err(RequestFault::not_offered("subscriptions to resources"));
         }
         let receiver = &self.peer.receiver;
         receiver.subscription_status.forget_refusal(uri);
-        receiver.options.subscriptions.add(uri)?;
+        let is_new = receiver.options.subscriptions.add(uri)?;
+        if is_new && self.era.subscribes_one_by_one() {
+            // An earlier subscription may be about to end at the server.
+            receiver.subscription_status.forget(uri);
+        }
         let outcome = self
             .subscribed(wait, |outcomes| outcomes.resources.get(uri).cloned())
             .await;
-        if outcome.is_err() && !matches!(outcome, Err(RequestFault::Closed(_))) {
+        if is_new && outcome.is_err() && !matches!(outcome, Err(RequestFault::Closed(_))) {
             receiver.options.subscriptions.remove(uri);
         }
         outcome
@@ -128,8 +132,8 @@ impl Session {
     }
 
     /// The deviations from the protocol so far.
-    pub fn oddities(&self) -> Oddities {
-        self.peer.receiver.options.oddities.oddities()
+    pub fn deviations(&self) -> ProtocolDeviations {
+        self.peer.receiver.options.deviations.deviations()
     }
 
     /// Whether the server has asked a question while a call was in flight.

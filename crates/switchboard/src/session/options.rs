@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use super::{Cache, Era, Overseer, Revision, Roots, Subscriptions};
+use super::{Cache, Era, Revision, Roots, SamplingPolicy, Subscriptions};
 use crate::catalog::ToolDefinition;
 use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Timeouts};
 use crate::event::Event;
@@ -67,11 +67,11 @@ pub struct OpenOptions {
     /// Whether callers share the session.
     pub sharing: Sharing,
     /// The capabilities that a legacy session advertises; a modern request declares its caller's.
-    pub offers: crate::caller::Offers,
+    pub offers: crate::caller::CallerCapabilities,
     /// The roots for callers that have none of their own.
     pub roots: Roots,
     /// Decides on sampling requests; without one they are refused.
-    pub(crate) overseer: Option<Arc<dyn Overseer>>,
+    pub(crate) sampling_policy: Option<Arc<dyn SamplingPolicy>>,
     /// The time limit of opening.
     pub connect_timeout: Duration,
     /// The size limit of one message, for the error that names it.
@@ -79,7 +79,7 @@ pub struct OpenOptions {
     /// Receives logs and notices that belong to no call.
     pub events: Option<broadcast::Sender<Event>>,
     /// Counts deviations. The opener keeps a clone, for a session that did not open.
-    pub oddities: OddityLog,
+    pub deviations: DeviationCounter,
     /// The server's log file, which also gets its log messages.
     pub(crate) log: Option<LogFile>,
     /// Subscriptions and the log level, shared by all sessions with the server.
@@ -101,11 +101,11 @@ impl OpenOptions {
             sharing: Sharing::default(),
             offers: Default::default(),
             roots: Roots::default(),
-            overseer: None,
+            sampling_policy: None,
             connect_timeout: Timeouts::default().connect,
             max_message_bytes: MAX_MESSAGE_BYTES,
             events: None,
-            oddities: OddityLog::default(),
+            deviations: DeviationCounter::default(),
             log: None,
             subscriptions: Subscriptions::default(),
             cache: Cache::default(),
@@ -130,7 +130,7 @@ pub struct CallOptions {
 
 /// Deviations from the protocol on a connection, for diagnosis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Oddities {
+pub struct ProtocolDeviations {
     /// Lines that were not JSON-RPC messages.
     pub junk_lines: u64,
     /// The first 20 of them, truncated to 200 bytes.
@@ -143,18 +143,18 @@ pub struct Oddities {
     pub unattributed: u64,
 }
 
-/// Counts the [`Oddities`] of one connection. Clones share the counts, also after the session has
+/// Counts the [`ProtocolDeviations`] of one connection. Clones share the counts, also after the session has
 /// ended.
 #[derive(Debug, Clone, Default)]
-pub struct OddityLog(Arc<Mutex<Oddities>>);
+pub struct DeviationCounter(Arc<Mutex<ProtocolDeviations>>);
 
-impl OddityLog {
-    /// The oddities so far.
-    pub fn oddities(&self) -> Oddities {
+impl DeviationCounter {
+    /// The deviations so far.
+    pub fn deviations(&self) -> ProtocolDeviations {
         self.lock().clone()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Oddities> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ProtocolDeviations> {
         lock(&self.0)
     }
 }

@@ -18,7 +18,7 @@ use crate::revision::Revision;
 use crate::transport::{Closed, Delivery, MessageKind, Transport};
 use crate::wire::{Outgoing, RequestMetadata, TOOLS_CALL, escaped};
 
-/// The buffer that requests are encoded in keeps at most so much.
+/// The most bytes that the buffer for encoding requests keeps allocated.
 const MAX_ENCODED_BYTES: usize = 64 * 1024;
 
 /// One member of `params`: its key, and its value as JSON text.
@@ -262,8 +262,8 @@ impl Peer {
         self.begin(request, Some(call))
     }
 
-    /// Sends a caller's request, whose id comes back. Whoever has that must see to the request's
-    /// end.
+    /// Sends a caller's request and returns its id. The code that gets the id must take or abandon the
+    /// response.
     pub(super) async fn send_for(
         &self,
         call: &Arc<InFlightCall>,

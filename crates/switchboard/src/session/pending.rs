@@ -122,7 +122,7 @@ struct PendingRequest {
 
 #[derive(Debug)]
 enum Response {
-    /// Not here yet; who is woken then.
+    /// Not arrived yet; the waker of the task that waits for it.
     Awaited(Option<Waker>),
     /// Here, and not yet taken.
     Arrived(ResponseResult),

@@ -18,10 +18,10 @@ use super::peer::notification;
 use super::pending::PendingRequests;
 use super::subscriptions::SubscriptionStatus;
 use super::tasks::TaskTable;
-use super::{Oddities, OpenOptions, RequestFault};
+use super::{OpenOptions, ProtocolDeviations, RequestFault};
 use crate::event::Event;
 use crate::panics::catch_panic;
-use crate::transport::{Inbound, MessageKind, MessageOrigin, Transport, WireFault};
+use crate::transport::{Inbound, MessageKind, MessageOrigin, Transport, TransportFault};
 use crate::untrusted::quoted;
 use crate::wire::{Incoming, Outgoing, OversizedMessage, RawJson, RequestId, RequestMetadata};
 
@@ -35,11 +35,11 @@ const NOTABLE_UNKNOWN_IDS: u64 = 100;
 /// without reading the responses.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
-/// How many events of each kind are sent at once after a pause. A server that starts logs more, and
-/// many subscribed resources may change at once; all fit the queue of a reader.
+/// How many events of each kind are sent at once after a pause. A server that starts logs more, many
+/// subscribed resources may change at once, and many calls may ask; all fit the queue of a reader.
 const MAX_LOG_BURST: u32 = 50;
 const MAX_UPDATE_BURST: u32 = 500;
-const MAX_NOTICE_BURST: u32 = 50;
+const MAX_NOTICE_BURST: u32 = 200;
 
 /// All lists that a server can offer.
 const ALL_LISTS: [&str; 4] = [
@@ -168,8 +168,8 @@ impl Receiver {
         self.era.get().copied().unwrap_or(&legacy::INBOUND)
     }
 
-    pub(super) fn oddities(&self) -> MutexGuard<'_, Oddities> {
-        self.options.oddities.lock()
+    pub(super) fn deviations(&self) -> MutexGuard<'_, ProtocolDeviations> {
+        self.options.deviations.lock()
     }
 
     /// The number of messages so far.
@@ -265,9 +265,9 @@ impl Receiver {
     #[cold]
     fn unknown_response(&self) {
         let unknown = {
-            let mut oddities = self.oddities();
-            oddities.unknown_ids += 1;
-            oddities.unknown_ids
+            let mut deviations = self.deviations();
+            deviations.unknown_ids += 1;
+            deviations.unknown_ids
         };
         if unknown == NOTABLE_UNKNOWN_IDS {
             self.notice(format!(
@@ -322,12 +322,12 @@ impl Receiver {
 }
 
 /// Whether the server may execute a request whose response did not come.
-fn may_be_executed(fault: &WireFault) -> bool {
+fn may_be_executed(fault: &TransportFault) -> bool {
     match fault {
-        WireFault::NotSent(_) | WireFault::NeedsLogin(_) => false,
-        WireFault::Lost(_) => true,
+        TransportFault::NotSent(_) | TransportFault::NeedsLogin(_) => false,
+        TransportFault::Lost(_) => true,
         // Other client errors are refusals.
-        WireFault::Status { status, error, .. } => {
+        TransportFault::Status { status, error, .. } => {
             error.is_none() && (*status == 408 || !(400..500).contains(status))
         }
     }
@@ -355,9 +355,9 @@ impl Inbound for Receiver {
 
     fn not_a_message(&self, sample: &[u8]) {
         {
-            let mut oddities = self.oddities();
-            oddities.junk_lines += 1;
-            if oddities.junk_samples.len() < JUNK_SAMPLES {
+            let mut deviations = self.deviations();
+            deviations.junk_lines += 1;
+            if deviations.junk_samples.len() < JUNK_SAMPLES {
                 // Redacted first: a part of a secret would not be recognised.
                 let redacted = self
                     .options
@@ -365,7 +365,9 @@ impl Inbound for Receiver {
                     .redact(&String::from_utf8_lossy(sample))
                     .into_owned();
                 let cut = &redacted[..redacted.floor_char_boundary(JUNK_SAMPLE_BYTES)];
-                oddities.junk_samples.push(self.options.redactor.words(cut));
+                deviations
+                    .junk_samples
+                    .push(self.options.redactor.words(cut));
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
@@ -388,26 +390,26 @@ impl Inbound for Receiver {
         }
     }
 
-    fn failed(&self, id: u64, fault: WireFault) {
+    fn failed(&self, id: u64, fault: TransportFault) {
         // After the handshake, an error object counts whatever its HTTP status.
         let fault = match fault {
             // Except for a busy server: only HTTP states when to retry.
-            WireFault::Status {
+            TransportFault::Status {
                 status: 429 | 503,
                 retry_after: Some(_),
                 ..
-            } => RequestFault::Wire(fault),
-            WireFault::Status {
+            } => RequestFault::Transport(fault),
+            TransportFault::Status {
                 error: Some(error), ..
             } if self.era.get().is_some() => read_error(&error),
             // The server may still execute it, and ask a question on its behalf.
             fault if may_be_executed(&fault) => {
-                if !self.pending.fail(id, RequestFault::Wire(fault)) {
+                if !self.pending.fail(id, RequestFault::Transport(fault)) {
                     self.unknown_response();
                 }
                 return;
             }
-            fault => RequestFault::Wire(fault),
+            fault => RequestFault::Transport(fault),
         };
         self.response(Some(RequestId::Number(id)), Err(Box::new(fault)));
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::RequestFault;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// The shortest delay before the second attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -18,16 +18,16 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The delay before a second attempt, if one may succeed and can begin before `deadline`.
 pub(super) fn pause(fault: &RequestFault, deadline: Instant) -> Option<Duration> {
     match fault {
-        RequestFault::Wire(WireFault::Lost(_)) => in_time(SHORTEST_PAUSE, deadline),
-        RequestFault::Wire(fault) => pause_if_busy(fault, deadline),
+        RequestFault::Transport(TransportFault::Lost(_)) => in_time(SHORTEST_PAUSE, deadline),
+        RequestFault::Transport(fault) => pause_if_busy(fault, deadline),
         _ => None,
     }
 }
 
 /// The delay before a second attempt, for a busy server only.
-pub(super) fn pause_if_busy(fault: &WireFault, deadline: Instant) -> Option<Duration> {
+pub(super) fn pause_if_busy(fault: &TransportFault, deadline: Instant) -> Option<Duration> {
     match fault {
-        WireFault::Status {
+        TransportFault::Status {
             status: 429 | 503,
             retry_after: Some(wait),
             ..

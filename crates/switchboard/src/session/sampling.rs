@@ -29,7 +29,7 @@ const MAX_PER_CALL: usize = 16;
 
 /// Decides whether a server may sample the caller's model. The host implements it with its gate; a
 /// session without one refuses.
-pub(crate) trait Overseer: Send + Sync + fmt::Debug {
+pub(crate) trait SamplingPolicy: Send + Sync + fmt::Debug {
     /// The error states the reason in one line for the caller, not for the server.
     fn permit<'a>(
         &'a self,
@@ -39,14 +39,14 @@ pub(crate) trait Overseer: Send + Sync + fmt::Debug {
 }
 
 impl InFlightCall {
-    /// Asks the overseer, then the caller; the time does not count against the deadlines.
+    /// Asks the sampling_policy, then the caller; the time does not count against the deadlines.
     pub(super) async fn sample(
         &self,
         params: RawJson,
         tool: Option<ToolId>,
-        overseer: Option<&Arc<dyn Overseer>>,
+        sampling_policy: Option<&Arc<dyn SamplingPolicy>>,
     ) -> Result<RawJson, SamplingRefusal> {
-        let request = self.permit_sampling(params, tool, overseer).await?;
+        let request = self.permit_sampling(params, tool, sampling_policy).await?;
         let _pause = self.pause_deadlines();
         match timeout(ANSWER_TIMEOUT, self.caller().sample(&request)).await {
             Ok(SampleAnswer::Answer(answer)) => Ok(answer),
@@ -59,14 +59,14 @@ impl InFlightCall {
         }
     }
 
-    /// Asks the overseer only.
+    /// Asks the sampling_policy only.
     pub(super) async fn permit_sampling(
         &self,
         params: RawJson,
         tool: Option<ToolId>,
-        overseer: Option<&Arc<dyn Overseer>>,
+        sampling_policy: Option<&Arc<dyn SamplingPolicy>>,
     ) -> Result<Sampling, SamplingRefusal> {
-        if !self.caller().offers().sampling {
+        if !self.caller().capabilities().sampling {
             return Err(SamplingRefusal::plain(
                 "the caller does not support sampling",
             ));
@@ -82,12 +82,12 @@ impl InFlightCall {
             tool,
             params,
         };
-        let Some(overseer) = overseer else {
+        let Some(sampling_policy) = sampling_policy else {
             return Err(SamplingRefusal::rejected(
                 "it needs approval, and no person can be asked".to_owned(),
             ));
         };
-        let permitted = overseer.permit(&request, self.caller()).await;
+        let permitted = sampling_policy.permit(&request, self.caller()).await;
         permitted.map_err(SamplingRefusal::rejected)?;
         Ok(request)
     }

@@ -47,17 +47,17 @@ impl Subscriptions {
         });
     }
 
-    /// Subscribes to a resource. The error is that there are too many.
-    pub(super) fn add(&self, uri: &str) -> Result<(), RequestFault> {
-        let mut added = true;
-        self.0.send_modify(|desired| {
-            added = desired.resources.contains(uri) || desired.resources.len() < MAX_RESOURCES;
-            if added {
-                desired.resources.insert(uri.to_owned());
-            }
+    /// Subscribes to a resource. True if it was not subscribed to. The error is that there are too
+    /// many.
+    pub(crate) fn add(&self, uri: &str) -> Result<bool, RequestFault> {
+        let mut has_room = true;
+        let is_new = self.0.send_if_modified(|desired| {
+            let is_new = !desired.resources.contains(uri);
+            has_room = !is_new || desired.resources.len() < MAX_RESOURCES;
+            is_new && has_room && desired.resources.insert(uri.to_owned())
         });
-        if added {
-            Ok(())
+        if has_room {
+            Ok(is_new)
         } else {
             Err(RequestFault::NotSent(format!(
                 "{MAX_RESOURCES} resources are subscribed to already"
@@ -66,11 +66,9 @@ impl Subscriptions {
     }
 
     /// Unsubscribes. True if it was subscribed to.
-    pub(super) fn remove(&self, uri: &str) -> bool {
-        let mut was_subscribed = false;
+    pub(crate) fn remove(&self, uri: &str) -> bool {
         self.0
-            .send_modify(|desired| was_subscribed = desired.resources.remove(uri));
-        was_subscribed
+            .send_if_modified(|desired| desired.resources.remove(uri))
     }
 
     pub(super) fn follow(&self) -> watch::Receiver<DesiredSubscriptions> {
@@ -133,6 +131,12 @@ impl SubscriptionStatus {
                 outcomes.resources.remove(uri);
             }
         });
+    }
+
+    /// Forgets the response to one subscription, which is then requested again.
+    pub(super) fn forget(&self, uri: &str) {
+        self.outcomes
+            .send_if_modified(|outcomes| outcomes.resources.remove(uri).is_some());
     }
 
     /// Forgets all responses: after a renewed session the server has no subscriptions.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::in_flight::{DeadlineCheck, InFlightCall};
 use super::peer::{OutboundRequest, ParamField, Peer, json_string};
 use super::{RequestFault, RequestResult, TaskFault};
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// The state of a task, of either kind.
 mod state;
@@ -119,7 +119,7 @@ impl<'a> TaskFollower<'a> {
                     }
                     return Ok(task);
                 }
-                Err(RequestFault::Answered {
+                Err(RequestFault::ErrorResponse {
                     code: INVALID_PARAMS,
                     message,
                     ..
@@ -215,6 +215,6 @@ pub(super) fn cancelled(task: &TaskState) -> RequestFault {
 pub(super) fn is_lost(fault: &RequestFault) -> bool {
     matches!(
         fault,
-        RequestFault::Wire(WireFault::NotSent(_) | WireFault::Lost(_))
+        RequestFault::Transport(TransportFault::NotSent(_) | TransportFault::Lost(_))
     )
 }

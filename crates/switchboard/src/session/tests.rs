@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::caller::{
-    Approval, ApprovalRequest, BoxFuture, CallerId, ElicitAnswer, Elicitation, Offers,
+    Approval, ApprovalRequest, BoxFuture, CallerCapabilities, CallerId, ElicitAnswer, Elicitation,
 };
 use crate::catalog::Tool;
 use crate::config::Protocol;
@@ -166,10 +166,10 @@ impl ScriptedServer {
 fn options(protocol: Protocol) -> OpenOptions {
     OpenOptions {
         protocol,
-        offers: Offers {
+        offers: CallerCapabilities {
             elicit_form: true,
             elicit_url: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         },
         roots: Roots::new(Some(vec![root("file:///work")])),
         max_message_bytes: 1 << 20,
@@ -219,10 +219,10 @@ impl Caller for NamedCaller {
         &self.0
     }
 
-    fn offers(&self) -> Offers {
-        Offers {
+    fn capabilities(&self) -> CallerCapabilities {
+        CallerCapabilities {
             elicit_form: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         }
     }
 

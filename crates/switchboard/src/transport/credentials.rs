@@ -19,6 +19,9 @@ pub trait Credentials: Send + Sync + fmt::Debug {
         rejection: AuthRejection<'a>,
     ) -> BoxFuture<'a, Result<(), NeedsLogin>>;
 
+    /// The login was revoked: its token is no longer used. What is stored of a login since is.
+    fn forget(&self) {}
+
     /// The tokens in use, for redaction from all output.
     fn secrets(&self) -> LiveSecrets {
         LiveSecrets::default()

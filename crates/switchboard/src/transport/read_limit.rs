@@ -266,13 +266,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn p2_each_message_of_a_batch_counts_against_the_rate() {
         use crate::transport::http::standalone_stream::deliver;
-        use crate::transport::{MessageOrigin, WireFault};
+        use crate::transport::{MessageOrigin, TransportFault};
         use crate::wire::{Incoming, OversizedMessage};
 
         struct Ignore;
         impl Inbound for Ignore {
             fn message(&self, _: Incoming, _: MessageOrigin) {}
-            fn failed(&self, _: u64, _: WireFault) {}
+            fn failed(&self, _: u64, _: TransportFault) {}
             fn session_renewed(&self) {}
             fn not_a_message(&self, _: &[u8]) {}
             fn oversized(&self, _: Option<OversizedMessage>) {}

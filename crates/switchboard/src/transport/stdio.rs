@@ -12,12 +12,12 @@ use tokio::time::timeout;
 
 use super::read_limit::{Pacer, ReadLimit, ReadUsage};
 use super::{
-    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport, WireFault,
-    supervised,
+    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport,
+    TransportFault, supervised,
 };
 use crate::future::BoxFuture;
 use crate::sync::{lock, yield_to_ready_tasks};
-use crate::wire::lines::{Frame, LineFrames};
+use crate::wire::lines::{Frame, LineFrames, push_line};
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse, parse_inline, text_of};
 
 /// Requests wait while this many bytes are queued and not yet written.
@@ -125,8 +125,7 @@ impl Transport for StdioTransport {
         }
         let was_empty = pending.bytes.is_empty();
         pending.bytes.reserve(message.body.len() + 1);
-        pending.bytes.extend_from_slice(message.body);
-        pending.bytes.push(b'\n');
+        push_line(&mut pending.bytes, message.body);
         self.queue.update_is_full(&pending);
         drop(pending);
         if was_empty {
@@ -359,7 +358,7 @@ fn fail_unreadable(line: &[u8], inbound: &dyn Inbound) -> Result<(), ()> {
         return Err(());
     };
     let fact = "the server's response is not UTF-8 text";
-    inbound.failed(id, WireFault::Lost(fact.to_owned()));
+    inbound.failed(id, TransportFault::Lost(fact.to_owned()));
     Ok(())
 }
 

@@ -51,7 +51,7 @@ impl GrammarSafeCopy<'_> {
         })?;
         if let Some(reference) = members.get("$ref").and_then(Json::as_str) {
             let is_circle = self.within.iter().any(|known| known == reference);
-            let Some(target) = target(self.root, reference).filter(|_| !is_circle) else {
+            let Some(target) = walk::target(self.root, reference).filter(|_| !is_circle) else {
                 return Ok(empty);
             };
             self.within.push(reference.to_owned());
@@ -94,21 +94,4 @@ impl GrammarSafeCopy<'_> {
         }
         Ok(Json::Object(copy))
     }
-}
-
-/// The schema that a reference names.
-fn target<'a>(root: &'a Json, reference: &str) -> Option<&'a Json> {
-    let pointer = reference.strip_prefix('#')?;
-    let mut parts = pointer.split('/');
-    if !parts.next()?.is_empty() {
-        return None;
-    }
-    parts.try_fold(root, |at, part| {
-        let key = part.replace("~1", "/").replace("~0", "~");
-        match at {
-            Json::Object(members) => members.get(&key),
-            Json::List(items) => items.get(key.parse::<usize>().ok()?),
-            _ => None,
-        }
-    })
 }

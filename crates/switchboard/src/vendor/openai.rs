@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::json::{Json, Members};
 use super::{ToolDraft, walk};
+use crate::schema::pointer_steps;
 
 pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     walk::flatten_root(&mut draft.schema, &mut draft.description)?;
@@ -123,17 +124,15 @@ fn prune(schema: &mut Json) {
     }
 }
 
-/// Every reference to `#/$defs/NAME` or `#/definitions/NAME`, or to something inside it.
+/// The first two steps of every reference, such as `$defs` and `NAME`.
 fn references(value: &Json, found: &mut Vec<(String, String)>) {
     match value {
         Json::List(items) => items.iter().for_each(|item| references(item, found)),
         Json::Object(members) => {
             if let Some(reference) = members.get("$ref").and_then(Json::as_str) {
-                let mut parts = reference.trim_start_matches("#/").split('/');
-                if let (Some(of @ ("$defs" | "definitions")), Some(name)) =
-                    (parts.next(), parts.next())
-                {
-                    found.push((of.to_owned(), name.replace("~1", "/").replace("~0", "~")));
+                let steps = reference.strip_prefix('#').and_then(pointer_steps);
+                if let Some([of, name, ..]) = steps.as_deref() {
+                    found.push((of.clone(), name.clone()));
                 }
             }
             members.values().for_each(|value| references(value, found));

@@ -123,10 +123,10 @@ fn s2_43_the_original_schema_and_name_are_kept() {
         (&tool.shown_schema().to_value().unwrap(), &json!("t"))
     );
     assert_eq!(tool.definition.input_schema.to_value().unwrap(), schema);
-    let misfit = crate::schema::Validators::default();
+    let schema_violation = crate::schema::Validators::default();
     let stray = RawJson::from_value(&json!({"b": 1}));
     assert!(
-        misfit
+        schema_violation
             .validate(tool.definition.hash, &tool.definition.input_schema, &stray)
             .is_err()
     );
@@ -202,6 +202,31 @@ fn a_gemini_function_without_parameters_has_no_schema_and_no_function_is_an_empt
     );
     assert_eq!(adapted, json!({"name": "mcp__s__t", "description": "d"}));
     assert_eq!(Toolset::new(Vendor::Gemini, []).to_json(), "[]");
+}
+
+/// As generators write references to generic types.
+#[test]
+fn an_encoded_reference_finds_its_definition_for_every_vendor() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"p": {"$ref": "#/definitions/Foo%3CBar~1Baz%3E"}},
+        "allOf": [{"$ref": "#/definitions/More%20of~0it"}],
+        "definitions": {
+            "Foo<Bar/Baz>": {"type": "string", "enum": ["x"]},
+            "More of~it": {"type": "object", "properties": {"q": {"type": "null"}}},
+        },
+    });
+    let openai = adapted(Vendor::OpenAi, schema.clone());
+    let parameters = &openai["parameters"];
+    assert_eq!(
+        parameters["definitions"]["Foo<Bar/Baz>"]["enum"],
+        json!(["x"]),
+        "{openai}"
+    );
+    assert_eq!(parameters["properties"]["q"]["type"], "null", "{openai}");
+    let local = adapted(Vendor::Local, schema);
+    let property = &local["function"]["parameters"]["properties"]["p"];
+    assert_eq!(property["enum"], json!(["x"]), "{local}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! for the keyword.
 
 use super::json::{Json, Members};
+use crate::schema::pointer_steps;
 
 /// Applies a change to a schema and then to each of its subschemas.
 pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
@@ -139,10 +140,17 @@ fn resolved<'a>(root: &'a Json, schema: &'a Json) -> Option<&'a Json> {
     let Some(reference) = schema.members()?.get("$ref").and_then(Json::as_str) else {
         return Some(schema);
     };
-    reference
-        .strip_prefix("#/")?
-        .split('/')
-        .try_fold(root, |at, key| at.members()?.get(key))
+    target(root, reference)
+}
+
+/// The schema that a reference names.
+pub(super) fn target<'a>(root: &'a Json, reference: &str) -> Option<&'a Json> {
+    let mut steps = pointer_steps(reference.strip_prefix('#')?)?.into_iter();
+    steps.try_fold(root, |at, step| match at {
+        Json::Object(members) => members.get(&step),
+        Json::List(items) => items.get(step.parse::<usize>().ok()?),
+        _ => None,
+    })
 }
 
 /// The strings of an array.

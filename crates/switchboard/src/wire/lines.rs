@@ -1,8 +1,8 @@
-//! Splits a stream into lines with a size limit. Of a line over the limit only the id is read; the
-//! rest is dropped.
+//! Messages as lines. A stream is split with a size limit: of a line over the limit only the id is
+//! read; the rest is dropped.
 
-use bytes::{Buf, Bytes, BytesMut};
-use memchr::memchr;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use memchr::{memchr, memchr2};
 
 use super::oversize::{OversizedMessage, OversizedScanner};
 
@@ -36,6 +36,20 @@ pub struct LineFrames {
 struct OversizedLine {
     scan: OversizedScanner,
     found: bool,
+}
+
+/// Appends a message as one line. Line breaks between the tokens of its JSON become spaces: a part of
+/// the message would otherwise be a message of its own, such as a call that nobody permitted. Some
+/// readers also end a line at a carriage return.
+pub fn push_line(out: &mut impl BufMut, message: &[u8]) {
+    let mut rest = message;
+    while let Some(at) = memchr2(b'\n', b'\r', rest) {
+        out.put_slice(&rest[..at]);
+        out.put_u8(b' ');
+        rest = &rest[at + 1..];
+    }
+    out.put_slice(rest);
+    out.put_u8(b'\n');
 }
 
 impl LineFrames {
@@ -148,6 +162,13 @@ impl LineFrames {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn t33_a_message_with_line_breaks_is_one_line() {
+        let mut line = Vec::new();
+        push_line(&mut line, b"{\"a\":[\n{},\r\n1\r]}\n");
+        assert_eq!(line, b"{\"a\":[ {},  1 ]} \n");
+    }
 
     fn frames(input: &[u8], piece: usize, max_bytes: usize) -> Vec<String> {
         let mut found = Vec::new();

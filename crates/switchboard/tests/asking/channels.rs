@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use switchboard::call::Call;
 use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer,
+    Elicitation,
 };
 use switchboard::config::{ConfigFile, Dialect, Scope};
 use switchboard::event::{Event, NextEvent};
@@ -93,7 +94,14 @@ async fn s3_20_concurrent_calls_from_two_channels_of_an_agent_apps_file_do_not_c
         );
     };
     tokio::join!(channel("mail"), channel("terminal"));
-    assert_eq!(server(&host).snapshot().oddities.oddities().unattributed, 0);
+    assert_eq!(
+        server(&host)
+            .snapshot()
+            .deviations
+            .deviations()
+            .unattributed,
+        0
+    );
     host.stop().await;
 }
 
@@ -111,10 +119,10 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
             static ID: CallerId = CallerId::from_static("prompt");
             &ID
         }
-        fn offers(&self) -> Offers {
-            Offers {
+        fn capabilities(&self) -> CallerCapabilities {
+            CallerCapabilities {
                 elicit_form: true,
-                ..Offers::default()
+                ..CallerCapabilities::default()
             }
         }
         fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
@@ -198,7 +206,14 @@ async fn s3_18_a_question_without_a_call_is_declined_and_reported() {
     let line =
         "a question of the server was declined: no call is in flight that it could belong to";
     assert_eq!(output, (Some("chaos".to_owned()), line.to_owned()));
-    assert_eq!(server(&host).snapshot().oddities.oddities().unattributed, 1);
+    assert_eq!(
+        server(&host)
+            .snapshot()
+            .deviations
+            .deviations()
+            .unattributed,
+        1
+    );
     // The server continues only after its answer, and so does this call.
     let person = person("later").arc();
     assert_eq!(
@@ -227,10 +242,10 @@ async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_se
             static ID: CallerId = CallerId::from_static("elicitor");
             &ID
         }
-        fn offers(&self) -> Offers {
-            Offers {
+        fn capabilities(&self) -> CallerCapabilities {
+            CallerCapabilities {
                 elicit_form: true,
-                ..Offers::default()
+                ..CallerCapabilities::default()
             }
         }
         fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {

@@ -50,7 +50,7 @@ async fn host(scratch: &Scratch, reached: &Reached, asks: &str) -> Host {
 
 /// Makes the calls: each question names its call's subject, which names its caller.
 async fn hundred(host: &Host) -> Outcome {
-    let before = server(host).snapshot().oddities.oddities().unattributed;
+    let before = server(host).snapshot().deviations.deviations().unattributed;
     let people: Vec<Arc<TestCaller>> = ["ada", "bob"].map(|name| person(name).arc()).into();
     let mut calls = JoinSet::new();
     for number in 0..CALLS {
@@ -90,7 +90,7 @@ async fn hundred(host: &Host) -> Outcome {
     }
     let asked: usize = people.iter().map(|person| person.lines().len()).sum();
     assert_eq!(asked, outcome.reached, "each was asked once");
-    outcome.counted = server(host).snapshot().oddities.oddities().unattributed - before;
+    outcome.counted = server(host).snapshot().deviations.deviations().unattributed - before;
     outcome
 }
 

@@ -63,7 +63,7 @@ async fn s3_20_each_caller_has_a_process_of_its_own_and_all_end_with_the_server(
     assert_eq!(server(&host).own_sessions(), 2);
 
     server(&host).restart().await;
-    server(&host).settled().await;
+    server(&host).wait_until_settled().await;
     let again = process_of(&host, &ada).await;
     assert!(!pids.contains(&again), "a restart is one for all");
     assert_eq!(server(&host).own_sessions(), 1);

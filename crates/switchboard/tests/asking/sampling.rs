@@ -1,8 +1,8 @@
 //! Tests that sampling passes the gate, as the tool `server/@sampling` (T32).
 
 use serde_json::json;
-use switchboard::caller::{Approval, Keep};
-use switchboard::config::{ConfigFile, Dialect, Scope};
+use switchboard::caller::{Approval, ApprovalLifetime};
+use switchboard::config::{self, ConfigFile, Dialect, Scope};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
@@ -67,6 +67,32 @@ async fn check(chaos: &Chaos, permissions: &str, approval: Approval, came: &[&st
     host.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn t32_sampling_that_is_denied_while_a_person_is_asked_is_refused() {
+    let scratch = Scratch::new();
+    let chaos = legacy();
+    let tables = |rules: &str| {
+        let entry = chaos.entry("chaos").render();
+        format!("[permissions]\nallow = [\"chaos/sample\"]\n{rules}\n{entry}")
+    };
+    let host = open(&scratch, &tables("")).await;
+    let denying = scratch.write("denying.toml", &tables("deny = [\"chaos/@sampling\"]"));
+    let denying = config::load(&[ConfigFile::new(denying, Scope::Given)]).unwrap();
+    let reloading = host.clone();
+    let ada = person("ada").on_approval(move || {
+        let (host, denying) = (reloading.clone(), denying.clone());
+        Box::pin(async move {
+            host.reload(denying).await.unwrap();
+            Approval::Once
+        })
+    });
+    let ada = ada.arc();
+    let answer = call(&host, "chaos/sample", &json!({}), &ada).await;
+    assert!(answer.unwrap().contains("\"error\""), "{:?}", ada.lines());
+    assert_eq!(ada.seen().samplings, [""; 0]);
+    host.stop().await;
+}
+
 const ASKED: &str = r#"approve chaos/@sampling {"messages":[],"maxTokens":1}"#;
 const SAMPLED: &str = r#"sample {"messages":[],"maxTokens":1}"#;
 
@@ -89,7 +115,7 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
     check(
         &legacy(),
         allow,
-        Approval::AlwaysTool(Keep::Run),
+        Approval::AlwaysTool(ApprovalLifetime::Run),
         &[ASKED, SAMPLED, SAMPLED],
         answer,
     )
@@ -147,7 +173,7 @@ async fn t32_approval_of_a_servers_tools_does_not_cover_its_sampling() {
     let chaos = legacy().extra_tool(r#"{"name":"@sampling","inputSchema":{"type":"object"}}"#);
     let host = open(&scratch, &chaos.entry("chaos").render()).await;
     let ada = person("ada")
-        .approves(Approval::AlwaysServer(Keep::Run))
+        .approves(Approval::AlwaysServer(ApprovalLifetime::Run))
         .arc();
     call(&host, "chaos/sample", &json!({}), &ada).await.unwrap();
     assert_eq!(ada.lines(), ["approve chaos/sample {}", ASKED, SAMPLED]);
@@ -177,7 +203,7 @@ async fn t32_an_approval_of_sampling_covers_no_tool() {
         let file = scratch.write("switchboard.toml", &tables);
         let host = open_as(ConfigFile::new(file, Scope::Given), dialect).await;
         let ada = person("ada")
-            .approves(Approval::AlwaysServer(Keep::Run))
+            .approves(Approval::AlwaysServer(ApprovalLifetime::Run))
             .arc();
         for _ in 0..2 {
             call(&host, "chaos/sample", &json!({}), &ada).await.unwrap();

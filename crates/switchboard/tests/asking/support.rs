@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Caller, Offers};
+use switchboard::caller::{Caller, CallerCapabilities};
 use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
 use switchboard::launch::Launcher;
 use switchboard::server::ServerHandle;
@@ -18,7 +18,7 @@ use switchboard_testkit::Scratch;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Every capability of a caller.
-pub(crate) const ALL: Offers = Offers {
+pub(crate) const ALL: CallerCapabilities = CallerCapabilities {
     elicit_form: true,
     elicit_url: true,
     sampling: true,
@@ -53,9 +53,12 @@ pub(crate) async fn open_as(file: ConfigFile, dialect: Dialect) -> Host {
 async fn open_config(config: Config) -> Host {
     let builder = HostBuilder::new(config)
         .launcher(Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap())
-        .offers(ALL);
+        .capabilities(ALL);
     let host = builder.start().await.unwrap();
-    assert!(host.settled(TIMEOUT).await, "the servers do not settle");
+    assert!(
+        host.wait_until_settled(TIMEOUT).await,
+        "the servers do not settle"
+    );
     host
 }
 
@@ -81,5 +84,5 @@ pub(crate) async fn call(
 
 /// A caller of this name that can answer everything.
 pub(crate) fn person(name: &str) -> TestCaller {
-    TestCaller::new(name).offers(ALL)
+    TestCaller::new(name).capabilities(ALL)
 }

@@ -74,7 +74,7 @@ async fn s0_11_s0_12_the_expanded_headers_of_a_core_agent_entry_are_sent_with_ev
             .start()
             .await
             .unwrap();
-        assert!(host.settled(TIMEOUT).await);
+        assert!(host.wait_until_settled(TIMEOUT).await);
         call(&host).await.unwrap();
         let seen = peer.seen();
         assert!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use switchboard::call::Call;
-use switchboard::caller::Offers;
+use switchboard::caller::CallerCapabilities;
 use switchboard::config::{Config, Mode, ServerConfig, Sharing};
 use switchboard::name::ToolName;
 use switchboard::session::Era;
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use crate::peer::{DualEra, Kind, Peer, json_with, status_with};
 use crate::support::{TIMEOUT, entry, found};
 
-const FORMS: Offers = Offers {
+const FORMS: CallerCapabilities = CallerCapabilities {
     elicit_form: true,
     elicit_url: false,
     sampling: false,
@@ -35,17 +35,20 @@ async fn host_of(entry: ServerConfig, store: &Arc<dyn Store>) -> Host {
     config.permissions.mode = Mode::Yolo;
     let host = HostBuilder::new(config)
         .store(store.clone())
-        .offers(FORMS)
+        .capabilities(FORMS)
         .start()
         .await
         .unwrap();
-    assert!(host.settled(TIMEOUT).await, "the server does not settle");
+    assert!(
+        host.wait_until_settled(TIMEOUT).await,
+        "the server does not settle"
+    );
     host
 }
 
 /// The result or error of a call, and the notices of its caller.
 async fn call(host: &Host, tool: &str) -> (String, String) {
-    let person = TestCaller::new("person").offers(FORMS).arc();
+    let person = TestCaller::new("person").capabilities(FORMS).arc();
     let arguments: RawJson = "{}".parse().unwrap();
     let call = Call::new(format!("peer/{tool}"), arguments).caller(person.clone());
     let brought = match host.call_with(call).await {

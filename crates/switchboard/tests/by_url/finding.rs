@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use switchboard::config::{Endpoint, HttpWire, Protocol};
-use switchboard::server::Wire;
+use switchboard::config::{Endpoint, HttpTransportKind, Protocol};
+use switchboard::server::DetectedTransport;
 use switchboard::session::Era;
 use switchboard::store::{MemoryStore, Store};
 
@@ -17,7 +17,7 @@ const INITIALIZE: &str = "POST /mcp initialize";
 const STREAM: &str = "GET /mcp";
 
 /// The detected era and transport.
-type Found = (Era, Wire);
+type Found = (Era, DetectedTransport);
 
 fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
@@ -28,7 +28,7 @@ async fn handshakes(peer: &Peer, store: &Arc<dyn Store>, expected: Found) -> Vec
     let host = start(entry(&peer.url()), store).await;
     assert_eq!(found(&host), (expected.0, Some(expected.1)));
     host.stop().await;
-    let asked = peer.handshakes(expected.1 == Wire::Sse);
+    let asked = peer.handshakes(expected.1 == DetectedTransport::Sse);
     // On HTTP+SSE the handshake itself is posted elsewhere.
     asked
         .into_iter()
@@ -42,31 +42,31 @@ async fn f21_the_transport_and_era_of_a_url_are_detected_and_remembered() {
     let cases: [(Kind, Found, &[&str], &[&str]); 5] = [
         (
             Kind::Modern,
-            (Era::Modern, Wire::Http),
+            (Era::Modern, DetectedTransport::Http),
             &[DISCOVER],
             &[DISCOVER],
         ),
         (
             Kind::Legacy,
-            (Era::Legacy, Wire::Http),
+            (Era::Legacy, DetectedTransport::Http),
             &[DISCOVER, INITIALIZE],
             &[INITIALIZE],
         ),
         (
             Kind::Sse(404),
-            (Era::Legacy, Wire::Sse),
+            (Era::Legacy, DetectedTransport::Sse),
             &[DISCOVER, INITIALIZE, STREAM],
             &[STREAM],
         ),
         (
             Kind::Sse(405),
-            (Era::Legacy, Wire::Sse),
+            (Era::Legacy, DetectedTransport::Sse),
             &[DISCOVER, INITIALIZE, STREAM],
             &[STREAM],
         ),
         (
             Kind::Sse(400),
-            (Era::Legacy, Wire::Sse),
+            (Era::Legacy, DetectedTransport::Sse),
             &[DISCOVER, INITIALIZE, STREAM],
             &[STREAM],
         ),
@@ -94,30 +94,30 @@ async fn a_changed_server_is_detected_again_in_one_attempt() {
     let cases: [(Kind, Found, Kind, Found, &[&str]); 4] = [
         (
             Kind::Sse(404),
-            (Era::Legacy, Wire::Sse),
+            (Era::Legacy, DetectedTransport::Sse),
             Kind::Modern,
-            (Era::Modern, Wire::Http),
+            (Era::Modern, DetectedTransport::Http),
             &[DISCOVER],
         ),
         (
             Kind::Sse(404),
-            (Era::Legacy, Wire::Sse),
+            (Era::Legacy, DetectedTransport::Sse),
             Kind::Legacy,
-            (Era::Legacy, Wire::Http),
+            (Era::Legacy, DetectedTransport::Http),
             &[DISCOVER, INITIALIZE],
         ),
         (
             Kind::Legacy,
-            (Era::Legacy, Wire::Http),
+            (Era::Legacy, DetectedTransport::Http),
             Kind::Modern,
-            (Era::Modern, Wire::Http),
+            (Era::Modern, DetectedTransport::Http),
             &[INITIALIZE, DISCOVER],
         ),
         (
             Kind::Legacy,
-            (Era::Legacy, Wire::Http),
+            (Era::Legacy, DetectedTransport::Http),
             Kind::Sse(404),
-            (Era::Legacy, Wire::Sse),
+            (Era::Legacy, DetectedTransport::Sse),
             &[INITIALIZE, DISCOVER, INITIALIZE, STREAM],
         ),
     ];
@@ -176,15 +176,19 @@ async fn f21_only_400_404_and_405_lead_to_http_sse() {
 /// An entry that names the transport or the era determines it.
 #[tokio::test]
 async fn an_entry_that_names_the_transport_or_era_determines_it() {
-    let cases: [(HttpWire, Protocol, &[&str]); 4] = [
+    let cases: [(HttpTransportKind, Protocol, &[&str]); 4] = [
         (
-            HttpWire::Streamable,
+            HttpTransportKind::Streamable,
             Protocol::Auto,
             &[DISCOVER, INITIALIZE],
         ),
-        (HttpWire::Auto, Protocol::Modern, &[DISCOVER]),
-        (HttpWire::Auto, Protocol::Legacy, &[INITIALIZE, STREAM]),
-        (HttpWire::Sse, Protocol::Auto, &[STREAM]),
+        (HttpTransportKind::Auto, Protocol::Modern, &[DISCOVER]),
+        (
+            HttpTransportKind::Auto,
+            Protocol::Legacy,
+            &[INITIALIZE, STREAM],
+        ),
+        (HttpTransportKind::Sse, Protocol::Auto, &[STREAM]),
     ];
     for (wire, protocol, asked) in cases {
         let peer = Peer::start(Kind::Always(404, "")).await;

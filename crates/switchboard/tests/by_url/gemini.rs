@@ -25,7 +25,10 @@ async fn open(peer: &Peer, key: &str, mut entry: Value) -> Host {
         .start()
         .await
         .unwrap();
-    assert!(host.settled(TIMEOUT).await, "the server does not settle");
+    assert!(
+        host.wait_until_settled(TIMEOUT).await,
+        "the server does not settle"
+    );
     host
 }
 

@@ -8,7 +8,7 @@ use switchboard::call::CallError;
 use switchboard::server::State;
 use switchboard::session::RequestFault;
 use switchboard::store::{MemoryStore, Store};
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 
 use crate::peer::{Kind, Peer};
 use crate::support::{TIMEOUT, call, entry, found, server, start, state};
@@ -59,7 +59,7 @@ async fn f19_a_restart_tries_again() {
     assert_eq!(state(&host), needs_login(&peer));
     peer.become_kind(Kind::Legacy);
     server(&host).restart().await;
-    server(&host).settled().await;
+    server(&host).wait_until_settled().await;
     found(&host);
     host.stop().await;
 }
@@ -72,7 +72,7 @@ async fn f19_a_rejected_call_changes_the_servers_state() {
     found(&host);
     let error = call(&host).await.unwrap_err();
     let CallError::Request {
-        fault: RequestFault::Wire(WireFault::NeedsLogin(_)),
+        fault: RequestFault::Transport(TransportFault::NeedsLogin(_)),
         ..
     } = &error
     else {

@@ -14,4 +14,6 @@ mod gemini;
 mod headers;
 mod login;
 mod proxied;
+#[cfg(feature = "oauth")]
+mod shared_login;
 mod streaming;

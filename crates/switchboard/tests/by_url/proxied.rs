@@ -12,7 +12,7 @@ use switchboard::config::Protocol;
 use switchboard::server::State;
 use switchboard::session::RequestFault;
 use switchboard::store::{MemoryStore, Store};
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 use switchboard::wire::RawJson;
 use switchboard_demo::{Demo, HttpEdge, HttpOptions};
 use switchboard_testkit::{Fault, FaultProxy, Plan};
@@ -129,7 +129,7 @@ async fn f24_a_broken_connection_fails_its_call_once_and_the_server_is_used_agai
                 } => *after == CALL,
                 fault => matches!(
                     fault,
-                    RequestFault::Wire(WireFault::Lost(_) | WireFault::NotSent(_))
+                    RequestFault::Transport(TransportFault::Lost(_) | TransportFault::NotSent(_))
                 ),
             };
             assert!(is_told, "{protocol:?} {plan:?}: {error}");

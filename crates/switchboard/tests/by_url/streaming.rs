@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use switchboard::auth::NoCredentials;
 use switchboard::call::CallError;
-use switchboard::caller::{Caller, Offers};
-use switchboard::config::{Endpoint, Environment, HttpWire, Protocol, ServerConfig, Timeouts};
+use switchboard::caller::{Caller, CallerCapabilities};
+use switchboard::config::{
+    Endpoint, Environment, HttpTransportKind, Protocol, ServerConfig, Timeouts,
+};
 use switchboard::name::ServerName;
 use switchboard::server::State;
 use switchboard::session::{OpenOptions, RequestFault, Session};
@@ -27,7 +29,7 @@ fn sse(peer: &Peer) -> ServerConfig {
     let Endpoint::Http(endpoint) = &mut entry.endpoint else {
         unreachable!()
     };
-    endpoint.wire = HttpWire::Sse;
+    endpoint.wire = HttpTransportKind::Sse;
     entry
 }
 
@@ -137,11 +139,11 @@ async fn f25_a_vanished_peer_is_detected_in_bounded_time() {
 async fn s3_14_answers_never_wait_for_the_calls_that_asked() {
     let peer = Peer::start(Kind::SseThatAsks).await;
     let session = opened(&peer).await;
-    let forms = Offers {
+    let forms = CallerCapabilities {
         elicit_form: true,
-        ..Offers::default()
+        ..CallerCapabilities::default()
     };
-    let caller: Arc<dyn Caller> = TestCaller::new("tester").offers(forms).arc();
+    let caller: Arc<dyn Caller> = TestCaller::new("tester").capabilities(forms).arc();
     let mut readings = tokio::task::JoinSet::new();
     for number in 0..300 {
         let (session, caller) = (session.clone(), caller.clone());

@@ -9,7 +9,7 @@ use switchboard::config::{Config, Endpoint, HttpEndpoint, Mode, ServerConfig, So
 use switchboard::name::ServerName;
 use switchboard::result::CallResult;
 use switchboard::secret::Secret;
-use switchboard::server::{ServerHandle, State, Wire};
+use switchboard::server::{DetectedTransport, ServerHandle, State};
 use switchboard::session::Era;
 use switchboard::store::Store;
 use switchboard::{Host, HostBuilder};
@@ -39,7 +39,10 @@ pub(crate) async fn start(entry: ServerConfig, store: &Arc<dyn Store>) -> Host {
         .start()
         .await
         .unwrap();
-    assert!(host.settled(TIMEOUT).await, "the server does not settle");
+    assert!(
+        host.wait_until_settled(TIMEOUT).await,
+        "the server does not settle"
+    );
     host
 }
 
@@ -52,7 +55,7 @@ pub(crate) fn state(host: &Host) -> State {
 }
 
 /// The era and the transport of a ready server.
-pub(crate) fn found(host: &Host) -> (Era, Option<Wire>) {
+pub(crate) fn found(host: &Host) -> (Era, Option<DetectedTransport>) {
     let snapshot = server(host).snapshot();
     match &snapshot.state {
         State::Ready { era, .. } => (*era, snapshot.wire),

@@ -12,7 +12,7 @@ use switchboard::caller::{Caller, CallerId, Headless};
 use switchboard::config::{Protocol, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::session::{Era, OpenOptions, Session};
-use switchboard::transport::{Inbound, MessageOrigin, WireFault};
+use switchboard::transport::{Inbound, MessageOrigin, TransportFault};
 use switchboard::wire::{Incoming, Outgoing, OversizedMessage, RawJson, RequestMetadata};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -47,7 +47,7 @@ impl Inbound for Listener {
         let _ = self.0.send(Heard::Message(Core::of(&message)));
     }
 
-    fn failed(&self, id: u64, fault: WireFault) {
+    fn failed(&self, id: u64, fault: TransportFault) {
         self.trouble(format!("no answer to {id}: {fault}"));
     }
 

@@ -7,7 +7,7 @@ use switchboard::Host;
 use switchboard::config::Dialect;
 use switchboard::event::{Event, LogLevel, NextEvent};
 use switchboard::name::ServerName;
-use switchboard::server::Wire;
+use switchboard::server::DetectedTransport;
 use switchboard_demo::{Demo, HttpEdge, HttpOptions};
 
 use crate::support::{TIMEOUT, TestHost, assert_ready, call, snapshot};
@@ -21,7 +21,7 @@ async fn edge() -> HttpEdge {
 /// A call is one more POST; its response, like the server's notifications, comes on the one stream.
 async fn posts_and_listens(host: &Host, edge: &HttpEdge, streams_opened: u64) {
     assert_ready(host, "x");
-    assert_eq!(snapshot(host, "x").wire, Some(Wire::Sse));
+    assert_eq!(snapshot(host, "x").wire, Some(DetectedTransport::Sse));
     let before = edge.counts();
     assert_eq!(before.gets, streams_opened);
     assert_eq!(
@@ -172,7 +172,7 @@ async fn s1_02_one_file_has_a_server_on_stdio_and_one_on_http_and_sse() {
     );
     assert_eq!(
         (edge.counts().gets, snapshot(&host, "remote").wire),
-        (1, Some(Wire::Sse))
+        (1, Some(DetectedTransport::Sse))
     );
     host.stop().await;
 }
@@ -205,7 +205,7 @@ async fn s3_03_a_url_is_spoken_to_over_streamable_http_and_s3_04_goes_before_a_c
         let hello = call(&host, &format!("{name}/echo"), json!({"message": "hello"})).await;
         assert_eq!(
             (hello.as_deref(), snapshot(&host, name).wire),
-            (Ok("hello"), Some(Wire::Http)),
+            (Ok("hello"), Some(DetectedTransport::Http)),
             "{name}"
         );
     }

@@ -79,7 +79,7 @@ impl TestHost {
             .start()
             .await
             .unwrap();
-        assert!(host.settled(TIMEOUT).await);
+        assert!(host.wait_until_settled(TIMEOUT).await);
         host
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use switchboard::call::Call;
-use switchboard::caller::Offers;
+use switchboard::caller::CallerCapabilities;
 use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
 use switchboard::event::{Event, NextEvent};
 use switchboard::launch::Launcher;
@@ -40,13 +40,13 @@ fn core_agent(file: &PathBuf) -> Config {
 
 async fn start(test: &TestHost, entries: &[Entry]) -> Host {
     let launcher = Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
-    let offers = Offers {
+    let offers = CallerCapabilities {
         elicit_form: true,
-        ..Offers::default()
+        ..CallerCapabilities::default()
     };
     let builder = HostBuilder::new(core_agent(&test.scratch.config(entries)))
         .environment(test.environment.clone())
-        .offers(offers)
+        .capabilities(offers)
         .launcher(launcher);
     builder.start().await.unwrap()
 }
@@ -261,12 +261,12 @@ async fn s0_36_s0_37_a_question_without_a_caller_is_declined_at_once_with_one_no
             Step::input_required(Some(&requests), None),
             Step::AnswerInput,
         ];
-        let check = async |server: &str, chaos: Chaos, offers: Offers| {
+        let check = async |server: &str, chaos: Chaos, offers: CallerCapabilities| {
             let test = TestHost::new();
             let config = core_agent(&test.scratch.config(&[test.entry(server, chaos)]));
             let builder = HostBuilder::new(config)
                 .environment(test.environment.clone())
-                .offers(offers);
+                .capabilities(offers);
             let host = builder.start().await.unwrap();
             settled(&host).await;
             let mut events = host.events();
@@ -304,27 +304,27 @@ async fn s0_36_s0_37_a_question_without_a_caller_is_declined_at_once_with_one_no
             });
             assert_eq!(
                 advertised,
-                offers != Offers::default() && server == "legacy"
+                offers != CallerCapabilities::default() && server == "legacy"
             );
             host.stop().await;
         };
         check(
             "legacy",
             Chaos::new().tool("ask", legacy.clone()),
-            Offers::default(),
+            CallerCapabilities::default(),
         )
         .await;
         // Advertised, but this caller answers nothing.
-        let both = Offers {
+        let both = CallerCapabilities {
             elicit_form: true,
             elicit_url: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         };
         check("legacy", Chaos::new().tool("ask", legacy), both).await;
         check(
             "modern",
             Chaos::new().era(Era::Modern).tool("ask", modern),
-            Offers::default(),
+            CallerCapabilities::default(),
         )
         .await;
     }
@@ -470,11 +470,11 @@ async fn s0_45_servers_are_built_again_in_the_same_process_after_closing() {
             Step::AnswerReply,
         ],
     );
-    let forms = Offers {
+    let forms = CallerCapabilities {
         elicit_form: true,
-        ..Offers::default()
+        ..CallerCapabilities::default()
     };
-    let elicitor = TestCaller::new("the elicitor").offers(forms).arc();
+    let elicitor = TestCaller::new("the elicitor").capabilities(forms).arc();
     let check = async |host: &Host, round: &str| {
         settled(host).await;
         assert_eq!(

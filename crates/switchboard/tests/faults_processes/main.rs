@@ -2,7 +2,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod accepting;
 mod core_agent;
+mod deciding_again;
 mod ending;
 mod launching;
 mod outliving;

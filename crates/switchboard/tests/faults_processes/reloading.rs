@@ -227,7 +227,8 @@ async fn t3_a_tool_call_that_writes_servers_into_the_watched_file_starts_nothing
         panic!("{state:?}")
     };
     assert!(
-        reason.starts_with("it is new (") && reason.ends_with("nobody has said that it may start"),
+        reason.starts_with("it is new (")
+            && reason.ends_with("it starts once a person has accepted it"),
         "{reason}"
     );
     let refused = text_of(&host, "planted/ok").await.unwrap_err().to_string();
@@ -556,6 +557,58 @@ async fn s1_01_tools_are_callable_as_soon_as_their_server_connects_also_late_or_
     assert!(text_of(&host, "late/die").await.is_err());
     assert_eq!(text_of(&host, "late/ok").await.unwrap(), "fine");
     host.stop().await;
+}
+
+/// Also if the server in between never started, or the entry was removed in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c20_two_reloads_during_one_call_never_run_two_copies_of_a_server() {
+    for is_removed_in_between in [false, true] {
+        let test = TestHost::new();
+        let go = test.scratch.path("go");
+        let entry = |version: &str| {
+            let entry = test.entry("s", waiting_server(&go));
+            entry.env("VERSION", version)
+        };
+        let host = test.host(&[entry("1")]).await;
+        settled(&host).await;
+        let reload = async |entries: &[Entry]| {
+            let file = test.scratch.config(entries);
+            let config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
+            host.reload(config).await.unwrap();
+        };
+        let calling = host.clone();
+        let call = tokio::spawn(async move { text_of(&calling, "s/wait").await.unwrap() });
+        until("the call runs", TIMEOUT, || calls_of(&test, "s") == 1).await;
+
+        if is_removed_in_between {
+            reload(&[]).await;
+            reload(&[entry("2")]).await;
+        } else {
+            reload(&[entry("2")]).await;
+            let between = host.server("s").unwrap();
+            reload(&[entry("3")]).await;
+            // It gives up waiting for the first one.
+            between.stop().await;
+        }
+        let starting = until_state(&host, "s", |state| {
+            !matches!(
+                state,
+                State::Connecting {
+                    step: ConnectStep::Drain,
+                    ..
+                }
+            )
+        });
+        let starting = tokio::time::timeout(Duration::from_secs(1), starting).await;
+        assert!(starting.is_err(), "{starting:?}");
+        assert_eq!(test.of("s").len(), 1);
+
+        std::fs::write(&go, "").unwrap();
+        assert_eq!(call.await.unwrap(), "waited");
+        until_state(&host, "s", is_ready).await;
+        assert_eq!(test.record("s").starts(), 2);
+        host.stop().await;
+    }
 }
 
 /// The definition is the same: what is gone is the server.

@@ -230,7 +230,7 @@ fn heard(record: &Record) -> Vec<Vec<String>> {
 #[tokio::test]
 async fn a_server_that_the_probe_breaks_is_restarted_and_not_probed_again() {
     let test = TestHost::new();
-    let entries = [test.entry("burnt", good().era(Era::BurntByProbe))];
+    let entries = [test.entry("burnt", good().era(Era::RefusesAfterProbe))];
     for _ in 0..2 {
         let host = test.host(&entries).await;
         settled(&host).await;

@@ -240,7 +240,7 @@ async fn f2_a_server_that_failed_because_of_junk_still_shows_it() {
     let late = until_state(&host, "late", failed).await;
 
     for snapshot in [early, late] {
-        let odd = snapshot.oddities.oddities();
+        let odd = snapshot.deviations.deviations();
         let samples: Vec<_> = odd
             .junk_samples
             .iter()

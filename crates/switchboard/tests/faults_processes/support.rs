@@ -131,7 +131,11 @@ pub(crate) async fn text_of(host: &Host, tool: &str) -> Result<String, CallError
 }
 
 pub(crate) async fn settled(host: &Host) {
-    assert!(host.settled(TIMEOUT).await, "{:#?}", states(host));
+    assert!(
+        host.wait_until_settled(TIMEOUT).await,
+        "{:#?}",
+        states(host)
+    );
 }
 
 pub(crate) fn snapshot(host: &Host, server: &str) -> Arc<Snapshot> {

@@ -45,7 +45,7 @@ async fn f1_a_call_without_a_response_ends_at_its_deadline_and_the_connection_st
         assert_eq!(cancelled["requestId"].to_string(), id);
 
         until("the late answer is counted", || {
-            test.oddities("chaos").unknown_ids == 1
+            test.deviations("chaos").unknown_ids == 1
         })
         .await;
         assert_eq!(test.text("chaos/ok").await, "hi");
@@ -72,13 +72,13 @@ async fn f2_lines_that_are_not_messages_are_skipped_counted_and_limited() {
     let test = TestHost::open(scratch, &[entry]).await;
 
     assert_eq!(test.text("chaos/banner").await, "hi");
-    let oddities = test.oddities("chaos");
-    let samples: Vec<&str> = oddities
+    let deviations = test.deviations("chaos");
+    let samples: Vec<&str> = deviations
         .junk_samples
         .iter()
         .map(|sample| sample.raw())
         .collect();
-    assert_eq!((oddities.junk_lines, samples.len()), (999, 20));
+    assert_eq!((deviations.junk_lines, samples.len()), (999, 20));
     assert_eq!(
         samples[..2],
         ["\u{1b}[1mwelcome\u{1b}[0m", "npm warn line 0 is no message"]
@@ -190,7 +190,7 @@ async fn f6_t30_responses_with_other_ids_reach_no_call() {
     let test = TestHost::open(scratch, &[entry]).await;
 
     until("the early answers are counted", || {
-        test.oddities("chaos").unknown_ids == 36
+        test.deviations("chaos").unknown_ids == 36
     })
     .await;
     let misplaced = [
@@ -212,13 +212,13 @@ async fn f6_t30_responses_with_other_ids_reach_no_call() {
     }
     assert_eq!(failures.join_all().await, [NO_ANSWER; 5]);
     // A result with the id `null` or without one is not a valid message.
-    let oddities = test.oddities("chaos");
-    assert_eq!((oddities.unknown_ids, oddities.junk_lines), (36 + 3, 2));
+    let deviations = test.deviations("chaos");
+    assert_eq!((deviations.unknown_ids, deviations.junk_lines), (36 + 3, 2));
 
     assert_eq!(test.text("chaos/twice").await, "first");
     assert_eq!(test.text("chaos/ok").await, "hi");
     until("the second answer is counted", || {
-        test.oddities("chaos").unknown_ids == 36 + 4
+        test.deviations("chaos").unknown_ids == 36 + 4
     })
     .await;
 

@@ -259,7 +259,7 @@ async fn f1_any_time_limit_is_accepted_and_bounded() {
         .start()
         .await
         .unwrap();
-    assert!(host.settled(support::TIMEOUT).await);
+    assert!(host.wait_until_settled(support::TIMEOUT).await);
     let call = support::call("s/ok", &(person("ada").arc() as _));
     for call in [call.clone(), call.timeout(Duration::MAX)] {
         assert_eq!(support::text(&host.call_with(call).await.unwrap()), "hi");

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use switchboard::Host;
-use switchboard::caller::{Approval, Keep};
+use switchboard::caller::{Approval, ApprovalLifetime};
 use switchboard::catalog::{Catalog, Tool};
 use switchboard::event::{Event, NextEvent};
 use switchboard_testkit::script::{Cursor, Era};
@@ -31,7 +31,7 @@ async fn f14_a_burst_of_changes_causes_few_listings_and_a_new_definition_needs_a
             .flip(flip);
         let entry = chaos(&scratch, &server).set("call_timeout", "20s");
         let test = TestHost::open_with(scratch, "", &[entry]).await;
-        let person = Arc::new(person("ada").approves(Approval::AlwaysTool(Keep::Run)));
+        let person = Arc::new(person("ada").approves(Approval::AlwaysTool(ApprovalLifetime::Run)));
         let call = async |tool: &str| {
             support::text(
                 &test

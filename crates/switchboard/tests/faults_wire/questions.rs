@@ -94,7 +94,7 @@ async fn legacy_an_ambiguous_question_is_declined_and_then_callers_are_serialise
         std::fs::write(&go, "").unwrap();
     };
     let (texts, ()) = tokio::join!(both(&test, "chaos/ask", &ada, &bob), together);
-    let unattributed = test.oddities("chaos").unattributed;
+    let unattributed = test.deviations("chaos").unattributed;
     let declined = texts
         .iter()
         .filter(|text| *text == r#"{"result":{"action":"decline"}}"#)
@@ -109,7 +109,7 @@ async fn legacy_an_ambiguous_question_is_declined_and_then_callers_are_serialise
         both(&test, "chaos/ask", &ada, &bob).await,
         [accepted("ada"), accepted("bob")]
     );
-    assert_eq!(test.oddities("chaos").unattributed, unattributed);
+    assert_eq!(test.deviations("chaos").unattributed, unattributed);
 }
 
 /// P1: a call that is queued behind another caller's has a deadline, too.
@@ -200,7 +200,7 @@ async fn modern_questions_come_with_their_call_and_calls_of_different_callers_ov
         both(&test, "chaos/forbidden", &ada, &bob).await,
         ["hi", "hi"]
     );
-    assert_eq!(test.oddities("chaos").forbidden_requests, 2);
+    assert_eq!(test.deviations("chaos").forbidden_requests, 2);
     assert_eq!([ada.seen(), bob.seen()], [asked("who?"), asked("who?")]);
 }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Caller, Offers};
+use switchboard::caller::{Caller, CallerCapabilities};
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
 use switchboard::result::CallResult;
 use switchboard::server::ServerHandle;
-use switchboard::session::Oddities;
+use switchboard::session::ProtocolDeviations;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_host_testkit::TestCaller;
@@ -43,7 +43,7 @@ impl TestHost {
     pub(crate) async fn open_with(scratch: Scratch, tables: &str, servers: &[Entry]) -> Self {
         let test = Self::start(scratch, tables, servers).await;
         assert!(
-            test.host.settled(TIMEOUT).await,
+            test.host.wait_until_settled(TIMEOUT).await,
             "the servers do not settle"
         );
         test
@@ -55,12 +55,14 @@ impl TestHost {
         let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
         let launcher =
             Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
-        let offers = Offers {
+        let offers = CallerCapabilities {
             elicit_form: true,
             elicit_url: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         };
-        let builder = HostBuilder::new(config).launcher(launcher).offers(offers);
+        let builder = HostBuilder::new(config)
+            .launcher(launcher)
+            .capabilities(offers);
         Self {
             host: builder.start().await.unwrap(),
             scratch,
@@ -96,13 +98,13 @@ impl TestHost {
     }
 
     /// The deviations of a connected server.
-    pub(crate) fn oddities(&self, server: &str) -> Oddities {
+    pub(crate) fn deviations(&self, server: &str) -> ProtocolDeviations {
         self.server(server)
             .snapshot()
             .session
             .as_ref()
             .expect("the server is up")
-            .oddities()
+            .deviations()
     }
 
     /// The first failure of a server, from its history; it may be connected again by now.
@@ -225,11 +227,11 @@ pub(crate) fn is_alone(test: &str) -> bool {
 
 /// A caller of this name that supports forms and URLs.
 pub(crate) fn person(name: &str) -> TestCaller {
-    let offers = Offers {
+    let offers = CallerCapabilities {
         elicit_form: true,
         elicit_url: true,
-        ..Offers::default()
+        ..CallerCapabilities::default()
     };
-    let caller = TestCaller::new(name).offers(offers);
+    let caller = TestCaller::new(name).capabilities(offers);
     caller.fills_in(serde_json::json!({"answer": name}))
 }

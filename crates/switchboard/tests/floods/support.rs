@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use switchboard::auth::NoCredentials;
-use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId, Offers};
+use switchboard::caller::{
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId,
+};
 use switchboard::config::{Environment, Protocol, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::session::{OpenFault, OpenOptions, RequestFault, Session};
@@ -138,8 +140,8 @@ impl Caller for SilentCaller {
         &ID
     }
 
-    fn offers(&self) -> Offers {
-        Offers::default()
+    fn capabilities(&self) -> CallerCapabilities {
+        CallerCapabilities::default()
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::session::RequestFault;
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 
 use crate::support::*;
 
 fn status(status: u16, line: &str, retry_after: Option<Duration>) -> Result<Value, RequestFault> {
-    Err(RequestFault::Wire(WireFault::Status {
+    Err(RequestFault::Transport(TransportFault::Status {
         status,
         detail: line.to_owned(),
         retry_after,
@@ -82,7 +82,7 @@ async fn f23_an_error_status_is_reported_with_the_start_of_its_body() {
 #[tokio::test]
 async fn f23_a_json_rpc_error_counts_whatever_the_status() {
     let answered = || {
-        Err(RequestFault::Answered {
+        Err(RequestFault::ErrorResponse {
             code: -32002,
             message: "no such thing".to_owned(),
             data: None,
@@ -143,7 +143,11 @@ async fn f23_a_body_that_is_not_a_message_is_reported() {
             "Content-Type: application/json\r\n",
             body,
         );
-        let expected = WireFault::Lost(format!("the response from 127.0.0.1:{} {fact}", peer.port));
-        assert_eq!(outcome(reading).await, Err(RequestFault::Wire(expected)));
+        let expected =
+            TransportFault::Lost(format!("the response from 127.0.0.1:{} {fact}", peer.port));
+        assert_eq!(
+            outcome(reading).await,
+            Err(RequestFault::Transport(expected))
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::config::Timeouts;
 use switchboard::session::RequestFault;
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 
 use crate::support::*;
 
@@ -58,7 +58,7 @@ async fn f4_an_oversized_notification_on_a_responses_stream_loses_the_request() 
             "127.0.0.1:{} sent a message of more than 1048576 bytes, and no response before it",
             peer.port
         );
-        let fault = RequestFault::Wire(WireFault::Lost(fact));
+        let fault = RequestFault::Transport(TransportFault::Lost(fact));
         assert_eq!(outcome(reading).await, Err(fault));
     }
 }
@@ -80,7 +80,7 @@ async fn t23_a_compressed_body_is_limited_by_its_decompressed_size() {
     let bomb = zeros_compressed(1 << 30);
     assert!(bomb.len() < 8 << 20, "{}", bomb.len());
     let unasked = |peer: &Peer| {
-        RequestFault::Wire(WireFault::Lost(format!(
+        RequestFault::Transport(TransportFault::Lost(format!(
             "{} sent a compressed response, which was not requested",
             peer.url()
                 .trim_start_matches("http://")

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use switchboard::config::Protocol;
 use switchboard::session::{OpenFault, RequestFault, Session};
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
@@ -96,7 +96,7 @@ async fn f24_a_broken_exchange_is_lost_and_an_unsent_request_is_not_sent() {
     asked.reset();
     let fault = outcome(reading).await.unwrap_err();
     assert!(
-        matches!(&fault, RequestFault::Wire(WireFault::Lost(_))),
+        matches!(&fault, RequestFault::Transport(TransportFault::Lost(_))),
         "{fault}"
     );
     let port = peer.port;
@@ -111,7 +111,7 @@ async fn f24_a_broken_exchange_is_lost_and_an_unsent_request_is_not_sent() {
     let fact = format!("127.0.0.1:{port} refused the connection (is the server running?)");
     assert_eq!(
         outcome(read(&session, "a:b")).await,
-        Err(RequestFault::Wire(WireFault::NotSent(fact)))
+        Err(RequestFault::Transport(TransportFault::NotSent(fact)))
     );
 }
 
@@ -141,7 +141,10 @@ async fn a_proxy_of_the_environment_is_used_except_for_exempt_hosts() {
             Some(_) => peer.expect("server/discover").await,
         };
         asked.status(500, "");
-        assert!(matches!(opening.await.unwrap(), Err(OpenFault::Wire(_))));
+        assert!(matches!(
+            opening.await.unwrap(),
+            Err(OpenFault::Transport(_))
+        ));
     }
 }
 

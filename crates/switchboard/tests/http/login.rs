@@ -8,7 +8,7 @@ use switchboard::caller::BoxFuture;
 use switchboard::config::Protocol;
 use switchboard::secret::Secret;
 use switchboard::session::OpenFault;
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 
 use crate::support::*;
 
@@ -108,7 +108,7 @@ async fn a_rejection_that_no_refresh_resolves_needs_a_login() {
 
 #[tokio::test]
 async fn a_server_that_rejects_endlessly_is_given_up() {
-    let refused = OpenFault::Wire(WireFault::Status {
+    let refused = OpenFault::Transport(TransportFault::Status {
         status: 401,
         detail: String::new(),
         retry_after: None,
@@ -120,7 +120,7 @@ async fn a_server_that_rejects_endlessly_is_given_up() {
 
 #[tokio::test]
 async fn a_rejection_that_no_login_resolves_is_reported_as_it_is() {
-    let refused = OpenFault::Wire(WireFault::Status {
+    let refused = OpenFault::Transport(TransportFault::Status {
         status: 403,
         detail: String::new(),
         retry_after: None,

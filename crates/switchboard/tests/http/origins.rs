@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use switchboard::config::Protocol;
 use switchboard::session::{OpenFault, RequestFault};
-use switchboard::transport::{Connector, Inbound, MessageOrigin, WireFault};
+use switchboard::transport::{Connector, Inbound, MessageOrigin, TransportFault};
 use switchboard::wire::{Incoming, Outgoing, OversizedMessage, RequestMetadata};
 
 use crate::support::*;
 
 fn status(status: u16, text: &str) -> Result<Value, RequestFault> {
-    Err(RequestFault::Wire(WireFault::Status {
+    Err(RequestFault::Transport(TransportFault::Status {
         status,
         detail: text.to_owned(),
         retry_after: None,
@@ -53,13 +53,16 @@ async fn t22_a_redirect_that_keeps_the_message_is_followed_within_the_origin() {
     assert_eq!((second.header("x-key"), &second.body), (Some("k"), &sent));
     second.status_with(302, "Location: /login\r\n", "");
     let text = ": it redirects to \"/login\"; configure that URL".to_owned();
-    let fault = WireFault::Status {
+    let fault = TransportFault::Status {
         status: 302,
         detail: text,
         retry_after: None,
         error: None,
     };
-    assert_eq!(opening.await.unwrap().unwrap_err(), OpenFault::Wire(fault));
+    assert_eq!(
+        opening.await.unwrap().unwrap_err(),
+        OpenFault::Transport(fault)
+    );
 }
 
 #[tokio::test]
@@ -125,12 +128,12 @@ async fn t15_no_line_break_is_sent_in_a_header() {
 
 /// Records failures.
 #[derive(Default)]
-struct Heard(Mutex<Vec<(u64, WireFault)>>);
+struct Heard(Mutex<Vec<(u64, TransportFault)>>);
 
 impl Inbound for Heard {
     fn message(&self, _: Incoming, _: MessageOrigin) {}
 
-    fn failed(&self, id: u64, fault: WireFault) {
+    fn failed(&self, id: u64, fault: TransportFault) {
         self.0.lock().unwrap().push((id, fault));
     }
 

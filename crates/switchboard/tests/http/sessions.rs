@@ -6,7 +6,7 @@ use switchboard::HostBuilder;
 use switchboard::config::{Config, Endpoint, HttpEndpoint, Protocol, ServerConfig, Source};
 use switchboard::name::ServerName;
 use switchboard::session::RequestFault;
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 
 use crate::support::*;
 
@@ -130,7 +130,7 @@ async fn f20_f25_a_broken_stream_is_not_resumed_in_another_session() {
         "127.0.0.1:{} ended the stream without a response",
         peer.port
     );
-    let lost = RequestFault::Wire(WireFault::Lost(fact));
+    let lost = RequestFault::Transport(TransportFault::Lost(fact));
     assert_eq!(outcome(reading).await, Err(lost));
 }
 
@@ -191,13 +191,13 @@ async fn f20_a_request_is_repeated_at_most_once() {
     for _ in 0..2 {
         peer.next().await.status(404, "");
     }
-    let closed = WireFault::Status {
+    let closed = TransportFault::Status {
         status: 404,
         detail: String::new(),
         retry_after: None,
         error: None,
     };
-    assert_eq!(outcome(reading).await, Err(RequestFault::Wire(closed)));
+    assert_eq!(outcome(reading).await, Err(RequestFault::Transport(closed)));
 }
 
 #[tokio::test]
@@ -220,13 +220,13 @@ async fn f20_without_a_session_id_nothing_is_renewed() {
     let (session, mut peer) = legacy(None).await;
     let reading = read(&session, "a:b");
     peer.expect("resources/read").await.status(404, "");
-    let closed = WireFault::Status {
+    let closed = TransportFault::Status {
         status: 404,
         detail: String::new(),
         retry_after: None,
         error: None,
     };
-    assert_eq!(outcome(reading).await, Err(RequestFault::Wire(closed)));
+    assert_eq!(outcome(reading).await, Err(RequestFault::Transport(closed)));
     peer.expect_nothing();
 }
 
@@ -239,7 +239,7 @@ async fn a_404_for_an_unknown_method_is_a_response() {
     asked.status_with(404, "Content-Type: application/json\r\n", &body);
     assert_eq!(
         outcome(reading).await,
-        Err(RequestFault::Answered {
+        Err(RequestFault::ErrorResponse {
             code: -32601,
             message: "no".to_owned(),
             data: None
@@ -345,7 +345,7 @@ async fn the_session_of_a_stopped_server_is_ended() {
             .start()
             .await
             .unwrap();
-        assert!(host.settled(TIMEOUT).await);
+        assert!(host.wait_until_settled(TIMEOUT).await);
         host
     });
     handshake(&mut peer).await;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use switchboard::config::{Protocol, Timeouts};
 use switchboard::session::{RequestFault, Session};
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 
 use crate::support::*;
 
@@ -32,7 +32,7 @@ fn lost(peer: &Peer) -> Result<Value, RequestFault> {
         "127.0.0.1:{} ended the stream without a response",
         peer.port
     );
-    Err(RequestFault::Wire(WireFault::Lost(fact)))
+    Err(RequestFault::Transport(TransportFault::Lost(fact)))
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::auth::{Credentials, NoCredentials};
 use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, LogLine,
-    Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer,
+    Elicitation, LogLine,
 };
 use switchboard::config::{Environment, Protocol, Timeouts};
 use switchboard::name::ServerName;
@@ -165,10 +165,10 @@ impl Caller for Agreeable {
         &ID
     }
 
-    fn offers(&self) -> Offers {
-        Offers {
+    fn capabilities(&self) -> CallerCapabilities {
+        CallerCapabilities {
             elicit_form: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         }
     }
 

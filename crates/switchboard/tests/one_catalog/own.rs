@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::HostBuilder;
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Approval, Caller, Keep};
-use switchboard::config::Dialect;
+use switchboard::caller::{Approval, ApprovalLifetime, Caller};
+use switchboard::config::{self, ConfigFile, Dialect, Scope};
 use switchboard::server::State;
 use switchboard::session::RequestFault;
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
 use crate::support::{EchoTool, TIMEOUT, TestHost, caller_that_answers, start};
@@ -73,7 +74,7 @@ async fn s1_17_s2_49_s4_16_one_permission_system_for_host_and_server_tools() {
     let test = TestHost::settled(rules, &[(Dialect::Native, "s", chaos)], own).await;
     let text = json!({"text": "x"});
 
-    let person = caller_that_answers(Approval::AlwaysTool(Keep::Run));
+    let person = caller_that_answers(Approval::AlwaysTool(ApprovalLifetime::Run));
     for denied in ["Bash", "mcp__s__danger"] {
         let error = test.call(denied, text.clone(), &person).await.unwrap_err();
         assert!(
@@ -106,11 +107,34 @@ async fn s1_17_s2_49_s4_16_one_permission_system_for_host_and_server_tools() {
 }
 
 #[tokio::test]
+async fn a_deny_rule_that_is_added_while_a_person_is_asked_denies_a_host_tool() {
+    let (tool, ran) = EchoTool::new("Bash");
+    let test = TestHost::settled("", &[], |builder| builder.tool(tool)).await;
+    let rules = test
+        .scratch
+        .config_with("[permissions]\ndeny = [\"Bash\"]\n", &[]);
+    let denying = config::load(&[ConfigFile::new(rules, Scope::User)]).unwrap();
+    let host = test.host.clone();
+    let person = TestCaller::new("ada").on_approval(move || {
+        let (host, denying) = (host.clone(), denying.clone());
+        Box::pin(async move {
+            host.reload(denying).await.unwrap();
+            Approval::Once
+        })
+    });
+    let called = test.call("Bash", json!({"text": "x"}), &person.arc()).await;
+    let denied = called.unwrap_err().to_string();
+    assert!(denied.contains("denied: deny rule \"Bash\""), "{denied}");
+    assert_eq!(ran.load(Ordering::Relaxed), 0);
+    test.host.stop().await;
+}
+
+#[tokio::test]
 async fn an_always_for_one_host_tool_covers_that_one_alone() {
     let (one, _) = EchoTool::new("one");
     let (two, _) = EchoTool::new("two");
     let test = TestHost::settled("", &[], |builder| builder.tool(one).tool(two)).await;
-    let person = caller_that_answers(Approval::AlwaysServer(Keep::Run));
+    let person = caller_that_answers(Approval::AlwaysServer(ApprovalLifetime::Run));
     for tool in ["one", "two", "one", "two"] {
         test.call(tool, json!({"text": "x"}), &person)
             .await
@@ -127,15 +151,15 @@ async fn a_host_tools_arguments_are_validated_its_failure_is_a_result_and_its_ti
     })
     .await;
     let person = caller_that_answers(Approval::No { reason: None });
-    let misfit = test
+    let schema_violation = test
         .call("own", json!({"text": 1}), &person)
         .await
         .unwrap_err();
     assert!(
-        misfit
+        schema_violation
             .to_string()
             .starts_with("tool own: the arguments do not fit the tool's input schema"),
-        "{misfit}"
+        "{schema_violation}"
     );
     assert_eq!(ran.load(Ordering::Relaxed), 0);
     assert_eq!(
@@ -180,7 +204,7 @@ async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeo
         builder
     };
     let host = start(&scratch, "", &entries, &[Dialect::Gemini; 2], trusting).await;
-    assert!(host.settled(TIMEOUT).await);
+    assert!(host.wait_until_settled(TIMEOUT).await);
     let test = TestHost { host, scratch };
     let tool = test.host.catalog().resolve("list").unwrap().clone();
     let person = caller_that_answers(Approval::Once);

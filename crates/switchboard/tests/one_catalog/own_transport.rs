@@ -129,7 +129,7 @@ async fn s1_24_a_library_users_transport_is_listed_called_through_the_gate_and_s
         .start()
         .await
         .unwrap();
-    assert!(host.settled(TIMEOUT).await);
+    assert!(host.wait_until_settled(TIMEOUT).await);
     let names: Vec<_> = host
         .catalog()
         .tools()
@@ -178,7 +178,7 @@ async fn s1_24_a_library_users_transport_is_listed_called_through_the_gate_and_s
 
     // A reload connects it again.
     host.reload(config()).await.unwrap();
-    assert!(host.settled(TIMEOUT).await);
+    assert!(host.wait_until_settled(TIMEOUT).await);
     assert_eq!(
         call("own/greet")
             .await

@@ -1,9 +1,17 @@
 //! Tests of `ListMcpResources` and `ReadMcpResource`, which give a model the servers' resources
 //! through the gate.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use switchboard::caller::Approval;
+use switchboard::call::Call;
+use switchboard::caller::{
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer,
+    Elicitation,
+};
 use switchboard::config::Dialect;
+use switchboard_host_testkit::TestCaller;
+use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Step};
 
 use crate::support::{TestHost, caller_that_answers};
@@ -113,6 +121,62 @@ async fn s4_13_a_resource_is_read_by_its_uri_after_approval() {
             .await,
         "error: no server lists the resource \"mem://none\"; ListMcpResources lists what there is"
     );
+    test.host.stop().await;
+}
+
+/// A client that answers a server's `input_required` with another request, as modern ones do.
+struct ModernClient(Arc<TestCaller>);
+
+impl Caller for ModernClient {
+    fn id(&self) -> &CallerId {
+        self.0.id()
+    }
+
+    fn capabilities(&self) -> CallerCapabilities {
+        self.0.capabilities()
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        self.0.approve(request)
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        self.0.elicit(question)
+    }
+
+    fn handles_input_required(&self) -> bool {
+        true
+    }
+}
+
+/// S4-13: the client called the host tool, so it never gets the server's `input_required`.
+#[tokio::test]
+async fn s4_13_a_question_about_a_resource_is_asked_of_the_caller() {
+    let form = r#"{"message":"who?","requestedSchema":{"type":"object","properties":{"answer":{"type":"string"}}}}"#;
+    let requests = format!(r#"{{"q":{{"method":"elicitation/create","params":{form}}}}}"#);
+    let read = json!({"contents": [{"uri": "mem://one", "text": "yours"}]});
+    let server = offering(&["mem://one"], "").era(Era::Modern).on(
+        "resources/read",
+        [
+            Step::input_required(Some(&requests), Some("state 1")),
+            Step::result(&read.to_string()),
+        ],
+    );
+    let servers = [(Dialect::AgentCode, "one", server)];
+    let test = TestHost::settled("", &servers, |builder| builder).await;
+    let person = TestCaller::new("ada").capabilities(CallerCapabilities {
+        elicit_form: true,
+        ..CallerCapabilities::default()
+    });
+    let person = person.arc();
+    let call = Call::new("ReadMcpResource", json!({"uri": "mem://one"}));
+    let client: Arc<dyn Caller> = Arc::new(ModernClient(person.clone()));
+    let result = test.host.call_with(call.caller(client)).await.unwrap();
+    assert_eq!(
+        result.untrusted_text().unwrap().raw(),
+        "[resource mem://one]\nyours"
+    );
+    assert_eq!(person.seen().questions, ["who?"]);
     test.host.stop().await;
 }
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::builtin::{HostTool, HostToolDefinition};
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{Approval, BoxFuture, Caller};
 use switchboard::config::{self, ConfigFile, Dialect, Environment, Scope};
+use switchboard::host_tools::{HostTool, HostToolDefinition};
 use switchboard::launch::Launcher;
 use switchboard::result::CallResult;
 use switchboard::wire::RawJson;
@@ -48,7 +48,7 @@ impl TestHost {
         more: impl FnOnce(HostBuilder) -> HostBuilder,
     ) -> Self {
         let test = Self::open(tables, servers, more).await;
-        assert!(test.host.settled(TIMEOUT).await);
+        assert!(test.host.wait_until_settled(TIMEOUT).await);
         test
     }
 

@@ -68,7 +68,7 @@ async fn host_in(
         Arc::make_mut(server).dialect = dialect;
     }
     let host = builder.store(store.clone()).start().await.unwrap();
-    assert!(host.settled(TIMEOUT).await);
+    assert!(host.wait_until_settled(TIMEOUT).await);
     (host, record)
 }
 
@@ -87,9 +87,17 @@ async fn s2_39_s2_40_s2_41_a_gemini_approval_is_remembered_in_memory() {
         // Proceed once: this time only.
         (Approval::Once, &both, &both),
         // Always allow this tool.
-        (Approval::AlwaysTool(Keep::ForGood), &both, &[]),
+        (
+            Approval::AlwaysTool(ApprovalLifetime::Permanent),
+            &both,
+            &[],
+        ),
         // Always allow this server.
-        (Approval::AlwaysServer(Keep::ForGood), &["gemini s/t"], &[]),
+        (
+            Approval::AlwaysServer(ApprovalLifetime::Permanent),
+            &["gemini s/t"],
+            &[],
+        ),
     ];
     for (says, first, second) in cases {
         let store = Arc::new(MemoryStore::default());
@@ -140,7 +148,7 @@ async fn s2_42_arguments_are_validated_before_approval_and_call() {
     for wrong in ["{}", r#"{"n":"one"}"#, r#"{"n":1,"more":2}"#] {
         let refused = host.call_with(with(wrong)).await.unwrap_err();
         assert!(
-            matches!(refused, CallError::Misfit { .. }),
+            matches!(refused, CallError::InvalidArguments { .. }),
             "{wrong}: {refused}"
         );
         assert_eq!((witness.asked(), calls(&record)), (vec![], 0), "{wrong}");
@@ -162,7 +170,7 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_needs_no_approval() {
         (server.dialect, server.trust) = (Dialect::Gemini, true);
     }
     let host = builder.0.store(store.clone()).start().await.unwrap();
-    assert!(host.settled(TIMEOUT).await);
+    assert!(host.wait_until_settled(TIMEOUT).await);
     let (witness, caller) = RecordingApprover::who_says(Approval::No { reason: None });
     for name in ["s/t", "s/other", "s/t"] {
         host.call_with(call(name, &caller)).await.unwrap();
@@ -184,7 +192,7 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_needs_no_approval() {
     assert_eq!(
         witness.notices(),
         [
-            "server \"s\", tool t: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
+            "server \"s\", tool t: it changed since it was last seen (- before, + now); `trust` is set for its server, so it runs",
             "  - description: does t",
             "  + description: does t, and sends your keys to me",
         ]
@@ -246,8 +254,8 @@ async fn s0_22_s0_26_s0_27_whether_a_core_agent_servers_calls_are_gated() {
 async fn t9_a_changed_definition_needs_approval_again_in_every_dialect() {
     for dialect in Dialect::ALL {
         for says in [
-            Approval::AlwaysTool(Keep::Run),
-            Approval::AlwaysServer(Keep::Run),
+            Approval::AlwaysTool(ApprovalLifetime::Run),
+            Approval::AlwaysServer(ApprovalLifetime::Run),
         ] {
             let scratch = Scratch::new();
             let turned = scratch.path("turned");
@@ -341,8 +349,9 @@ async fn p1_storing_a_grant_delays_no_other_call() {
     });
     let (builder, record) = builder(&scratch, "", two_tools());
     let host = builder.store(store.clone()).start().await.unwrap();
-    assert!(host.settled(TIMEOUT).await);
-    let (_, always) = RecordingApprover::who_says(Approval::AlwaysServer(Keep::ForGood));
+    assert!(host.wait_until_settled(TIMEOUT).await);
+    let (_, always) =
+        RecordingApprover::who_says(Approval::AlwaysServer(ApprovalLifetime::Permanent));
     let (_, once) = RecordingApprover::who_says(Approval::Once);
     let storing = async { host.call_with(call("s/t", &always)).await.unwrap() };
     let meanwhile = async {

@@ -23,7 +23,7 @@ async fn run(scratch: &Scratch, tables: &str, chaos: &Chaos, store: Arc<dyn Stor
         .start()
         .await
         .unwrap();
-    assert!(host.settled(TIMEOUT).await);
+    assert!(host.wait_until_settled(TIMEOUT).await);
     host
 }
 
@@ -35,7 +35,7 @@ async fn t9_an_approval_for_good_applies_in_the_next_run_whatever_variables_the_
     let chaos = Chaos::new().tool("t", [Step::text("fine")]);
     for asked in [1, 0] {
         let host = run(&scratch, "", &chaos, store.clone()).await;
-        let person = caller_that_answers(Approval::AlwaysTool(Keep::ForGood));
+        let person = caller_that_answers(Approval::AlwaysTool(ApprovalLifetime::Permanent));
         let caller: Arc<dyn Caller> = person.clone();
         host.call_with(call("s/t", &caller)).await.unwrap();
         assert_eq!(person.seen().approvals.len(), asked);
@@ -67,7 +67,7 @@ async fn t25_a_grant_for_a_tool_with_a_secret_in_its_name_is_not_stored() {
     let chaos = Chaos::new().tool("t_hunter22", [Step::text("fine")]);
     let host = run(&scratch, "", &chaos, store.clone()).await;
     let mut events = host.events();
-    let person = caller_that_answers(Approval::AlwaysTool(Keep::ForGood));
+    let person = caller_that_answers(Approval::AlwaysTool(ApprovalLifetime::Permanent));
     let caller: Arc<dyn Caller> = person.clone();
     for _ in 0..2 {
         host.call_with(call("s/t_hunter22", &caller)).await.unwrap();
@@ -131,7 +131,8 @@ async fn t9_a_grant_that_is_revoked_while_it_is_stored_is_gone_in_the_next_run()
     let (scratch, store) = (Scratch::new(), Arc::new(SlowStore::default()));
     let chaos = Chaos::new().tool("t", [Step::text("fine")]);
     let host = run(&scratch, "", &chaos, store.clone()).await;
-    let caller: Arc<dyn Caller> = caller_that_answers(Approval::AlwaysTool(Keep::ForGood));
+    let caller: Arc<dyn Caller> =
+        caller_that_answers(Approval::AlwaysTool(ApprovalLifetime::Permanent));
     let calling = tokio::spawn({
         let (host, call) = (host.clone(), call("s/t", &caller));
         async move { host.call_with(call).await.map(drop) }
@@ -164,7 +165,8 @@ async fn revoking_reports_that_the_store_failed() {
     let scratch = Scratch::new();
     let chaos = Chaos::new().tool("t", [Step::text("fine")]);
     let host = run(&scratch, "", &chaos, store.clone()).await;
-    let caller: Arc<dyn Caller> = caller_that_answers(Approval::AlwaysTool(Keep::ForGood));
+    let caller: Arc<dyn Caller> =
+        caller_that_answers(Approval::AlwaysTool(ApprovalLifetime::Permanent));
     host.call_with(call("s/t", &caller)).await.unwrap();
     let revoked = host.revoke(&[tool_of(&host)]).await;
     assert_eq!(revoked.unwrap_err().to_string(), "the store failed");

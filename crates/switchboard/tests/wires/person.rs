@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use switchboard::caller::{Offers, Root};
+use switchboard::caller::{CallerCapabilities, Root};
 use switchboard_host_testkit::TestCaller;
 
 /// What the caller offers to servers.
-pub(crate) const OFFERS: Offers = Offers {
+pub(crate) const OFFERS: CallerCapabilities = CallerCapabilities {
     elicit_form: true,
     elicit_url: true,
     sampling: true,
@@ -21,7 +21,7 @@ pub(crate) fn person(name: &str) -> Arc<TestCaller> {
         name: None,
     };
     TestCaller::new(name)
-        .offers(OFFERS)
+        .capabilities(OFFERS)
         .fills_in(json!({"name": "Ada", "yes": true}))
         .model("parrot", "fine")
         .roots(vec![root])

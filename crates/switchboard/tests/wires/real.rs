@@ -241,7 +241,7 @@ async fn undictated(entry: &str) -> (Host, Scratch) {
     (
         HostBuilder::new(config)
             .launcher(launcher)
-            .offers(OFFERS)
+            .capabilities(OFFERS)
             .start()
             .await
             .unwrap(),

@@ -209,7 +209,7 @@ pub(crate) async fn reach(
     let launcher = Launcher::start(program("switchboard-launcher")).unwrap();
     let host = HostBuilder::new(config)
         .launcher(launcher)
-        .offers(OFFERS)
+        .capabilities(OFFERS)
         .start()
         .await
         .unwrap();

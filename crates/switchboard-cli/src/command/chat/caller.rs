@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Keep,
-    Offers, Progress, SampleAnswer, Sampling,
+    Approval, ApprovalLifetime, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId,
+    ElicitAnswer, Elicitation, Progress, SampleAnswer, Sampling,
 };
 use switchboard::catalog::Tool;
 use switchboard_agent::Model;
@@ -58,11 +58,11 @@ impl Caller for ChatCaller {
         &ID
     }
 
-    fn offers(&self) -> Offers {
+    fn capabilities(&self) -> CallerCapabilities {
         let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-        Offers {
+        CallerCapabilities {
             sampling: model.is_some(),
-            ..self.terminal.offers()
+            ..self.terminal.capabilities()
         }
     }
 
@@ -84,9 +84,9 @@ impl Caller for ChatCaller {
             }
             let _asking = self.asking.lock().await;
             let answer = self.terminal.approve(request).await;
-            let duration = |keep: &Keep| match keep {
-                Keep::Run => "for this run",
-                Keep::ForGood => "for good",
+            let duration = |keep: &ApprovalLifetime| match keep {
+                ApprovalLifetime::Run => "for this run",
+                ApprovalLifetime::Permanent => "for good",
             };
             let line = match &answer {
                 Approval::Once => format!("{name}: allowed once"),

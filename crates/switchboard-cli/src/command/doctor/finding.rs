@@ -97,15 +97,15 @@ impl Finding {
     }
 
     fn add_invalid_output(&mut self, config: &ServerConfig, snapshot: &Snapshot) {
-        let oddities = snapshot.oddities.oddities();
-        if oddities.junk_lines == 0 {
+        let deviations = snapshot.deviations.deviations();
+        if deviations.junk_lines == 0 {
             return;
         }
         let by_url = matches!(config.endpoint, Endpoint::Http(_));
         let junk = if by_url { "events" } else { "lines on stdout" };
-        let count = format!("{} {junk} that are not messages", oddities.junk_lines);
+        let count = format!("{} {junk} that are not messages", deviations.junk_lines);
         self.facts.push(("Invalid output", count));
-        let samples = oddities.junk_samples.iter();
+        let samples = deviations.junk_samples.iter();
         self.facts
             .extend(samples.map(|sample| ("│", escaped(sample.raw()))));
         if !by_url {
@@ -197,7 +197,7 @@ fn sessions(handle: &ServerHandle, snapshot: &Snapshot) -> Vec<Fact> {
     if handle.config.session == Sharing::PerCaller {
         facts.push(("Sessions", session_count(handle)));
     }
-    let unattributed = snapshot.oddities.oddities().unattributed;
+    let unattributed = snapshot.deviations.deviations().unattributed;
     if unattributed > 0 {
         let fact = format!("{unattributed} could not be matched to a call and were declined");
         facts.push(("Questions", fact));
@@ -225,7 +225,7 @@ fn offers(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<Fact> 
         counted(offered.resources.len(), "resource"),
         counted(offered.templates.len(), "template"),
     ];
-    let mut facts = vec![("Offers", counts.join(", "))];
+    let mut facts = vec![("CallerCapabilities", counts.join(", "))];
     for withheld in catalog
         .withheld()
         .iter()

@@ -2,7 +2,8 @@
 //! names the rule that would allow it.
 
 use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer,
+    Elicitation,
 };
 
 use crate::view::server::escaped;
@@ -19,11 +20,11 @@ impl Caller for RunCaller {
     }
 
     /// Offered as by other commands without a terminal: each question is declined, with a notice.
-    fn offers(&self) -> Offers {
-        Offers {
+    fn capabilities(&self) -> CallerCapabilities {
+        CallerCapabilities {
             elicit_form: true,
             elicit_url: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) async fn report(host: &Host, operations: &Operations, has_http: bool)
     loop {
         tokio::select! {
             next = events.next() => match next {
-                Some(NextEvent::Event(Event::Reloaded(_)) | NextEvent::Gap(_)) => log_reserved(),
+                Some(NextEvent::Event(Event::Reloaded(_)) | NextEvent::Lagged(_)) => log_reserved(),
                 Some(NextEvent::Event(Event::State { server, state })) => {
                     log_state(&server, &state);
                 }

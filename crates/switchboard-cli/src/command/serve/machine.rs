@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::config::{self, Config, ConfigErrors, GatewayConfig};
 use switchboard::reload::ReloadReport;
-use switchboard::secret::Redactor;
+use switchboard::secret::{Redactor, Secret};
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
@@ -25,6 +25,7 @@ use tokio::sync::watch::Receiver;
 use super::{LAST_SPANS, ServeArgs, log};
 use crate::arguments::Options;
 use crate::command::watch;
+use crate::config_secrets::ConfigSecrets;
 use crate::failure::{Code, Failure};
 use crate::gateway_record::GatewayRecord;
 use crate::paths::Paths;
@@ -48,6 +49,9 @@ pub(super) fn run(
         options: options.clone(),
         naming: args.names.map(|_| setup.config.naming),
         address,
+        secrets: setup.secrets(),
+        first_secrets: setup.secrets().of(&setup.config),
+        audit: None,
     };
     reload.adjust(&mut setup.config);
     let files = setup.paths.config_files(options).into_iter();
@@ -94,15 +98,17 @@ struct MachineGateway<'a> {
 impl MachineGateway<'_> {
     /// Serves clients until the gateway is closed or idle.
     async fn serve(
-        self,
+        mut self,
         host: &Host,
         paths: &Paths,
         closing: Receiver<bool>,
         hang_up: &Notify,
     ) -> Result<u8, Failure> {
         let audit = AuditLog::open(&paths.state, self.config.audit_arguments, self.redactor);
+        self.reload.audit = Some(audit.clone());
         let operations = Operations::new(host.clone(), audit, self.config_files);
         operations.set_hint_words(|hint, server| hints::describe(hint, server, None));
+        operations.set_tokens(ClientTokens::new(&paths.state));
         let settings = gateway_settings(&operations, self.args, &self.config, paths)?;
         let traces = settings.traces.clone();
         let gateway = Gateway::new(host.clone(), settings);
@@ -331,13 +337,30 @@ struct Reload {
     naming: Option<switchboard::name::Style>,
     /// Where this gateway serves HTTP, if it does.
     address: Option<SocketAddr>,
+    secrets: ConfigSecrets,
+    /// Those of the configuration that the gateway started with.
+    first_secrets: Vec<Secret>,
+    /// The log that secrets are left out of.
+    audit: Option<AuditLog>,
 }
 
 impl Reload {
     fn load(&self) -> Result<Config, ConfigErrors> {
         let mut config = config::load(&self.paths.config_files(&self.options))?;
         self.adjust(&mut config);
+        // Before a server of it can start.
+        self.update_redactor(&config);
         Ok(config)
+    }
+
+    /// The audit log leaves out the secrets of this configuration and of the first one.
+    fn update_redactor(&self, config: &Config) {
+        if let Some(audit) = &self.audit {
+            let secrets = self.secrets.of(config).into_iter();
+            audit.set_redactor(Redactor::new(
+                secrets.chain(self.first_secrets.iter().cloned()),
+            ));
+        }
     }
 
     fn adjust(&self, config: &mut Config) {

@@ -65,7 +65,7 @@ pub(super) fn shown(project: &ProjectPermissions, trust_state: &TrustState) -> S
         .iter()
         .for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
     if let TrustState::Changed { diff } = trust_state {
-        text.push_str("It changed since you accepted it (- then, + now):\n");
+        text.push_str("It changed since you accepted it (- before, + now):\n");
         diff.iter()
             .for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
     }

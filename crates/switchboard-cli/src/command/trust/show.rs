@@ -39,7 +39,7 @@ pub(crate) fn entry(
         text.push_str(&format!("It replaces {whose} entry in {file}.\n"));
     }
     if let TrustState::Changed { diff } = trust_state {
-        text.push_str("It changed since you trusted it (- then, + now):\n");
+        text.push_str("It changed since you trusted it (- before, + now):\n");
         diff.iter()
             .for_each(|words| text.push_str(&format!("  │ {}\n", escaped(words))));
     }

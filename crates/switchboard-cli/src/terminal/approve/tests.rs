@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use switchboard::caller::{Approval, ApprovalRequest, Keep};
+use switchboard::caller::{Approval, ApprovalLifetime, ApprovalRequest};
 use switchboard::catalog::{Catalog, Offerings, ToolDefinition};
 use switchboard::config::Dialect;
 use switchboard::wire::RawJson;
@@ -76,15 +76,15 @@ fn s2_41_each_key_gives_its_answer() {
     check(&[Key::Char('o')], Some(Approval::Once));
     check(
         &[Key::Char('t'), Key::Char('r')],
-        Some(Approval::AlwaysTool(Keep::Run)),
+        Some(Approval::AlwaysTool(ApprovalLifetime::Run)),
     );
     check(
         &[Key::Char('t'), Key::Char('g')],
-        Some(Approval::AlwaysTool(Keep::ForGood)),
+        Some(Approval::AlwaysTool(ApprovalLifetime::Permanent)),
     );
     check(
         &[Key::Char('s'), Key::Enter],
-        Some(Approval::AlwaysServer(Keep::Run)),
+        Some(Approval::AlwaysServer(ApprovalLifetime::Run)),
     );
     check(
         &[Key::Char('s'), Key::Esc, Key::Char('o')],
@@ -110,8 +110,11 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
         )
     };
     check(Key::Char('o'), Approval::Once);
-    check(Key::Char('t'), Approval::AlwaysTool(Keep::Run));
-    check(Key::Char('s'), Approval::AlwaysServer(Keep::Run));
+    check(Key::Char('t'), Approval::AlwaysTool(ApprovalLifetime::Run));
+    check(
+        Key::Char('s'),
+        Approval::AlwaysServer(ApprovalLifetime::Run),
+    );
     check(Key::Char('n'), Approval::No { reason: None });
     check(Key::Enter, Approval::No { reason: None });
     let shown = screen(&ApprovalDialog::new(&request, false));
@@ -243,7 +246,7 @@ fn t13_a_diff_is_shown_and_cannot_imitate_our_text() {
     request.preview = switchboard::line_diff::file_changes("same\nold\n", after, 3);
     let shown = screen(&ApprovalDialog::new(&request, false));
     assert!(shown.starts_with("May a built-in tool run?"), "{shown}");
-    let lines = "What it would change (- now, + then):\n│   same\n│ - old\n│ + [o] once   [n] no\n│ + Allow? y/N";
+    let lines = "What it would change (- before, + after):\n│   same\n│ - old\n│ + [o] once   [n] no\n│ + Allow? y/N";
     assert!(shown.contains(lines), "{shown}");
     assert!(!shown.contains(['\u{1b}', '\u{202e}', '\r']), "{shown:?}");
 }
@@ -291,7 +294,7 @@ fn a_changed_definition_is_shown_before_all_else() {
     assert_eq!(
         lines,
         [
-            "It changed since you approved it (- then, + now):",
+            "It changed since you approved it (- before, + now):",
             "│ - reads",
             "│ + reads and sends"
         ]
@@ -340,6 +343,6 @@ fn t32_a_sampling_request_is_presented_as_one() {
     );
     assert_eq!(
         question.press(Key::Char('g'), SIZE),
-        Some(Approval::AlwaysTool(Keep::ForGood))
+        Some(Approval::AlwaysTool(ApprovalLifetime::Permanent))
     );
 }

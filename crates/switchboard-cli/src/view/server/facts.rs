@@ -89,19 +89,19 @@ fn entry(handle: &ServerHandle, snapshot: &Snapshot) -> Vec<Fact> {
 
 /// Violations of the protocol.
 fn anomalies(handle: &ServerHandle, snapshot: &Snapshot, by_url: bool) -> Vec<Fact> {
-    let oddities = snapshot.oddities.oddities();
+    let deviations = snapshot.deviations.deviations();
     let junk = if by_url { "events" } else { "lines on stdout" };
     let doctor = hints::command(&["doctor", handle.config.name.as_str()]);
     let junk = format!("{junk} that are not messages ({doctor} shows them)");
     [
-        (oddities.junk_lines, junk.as_str()),
-        (oddities.unknown_ids, "responses with an unknown id"),
+        (deviations.junk_lines, junk.as_str()),
+        (deviations.unknown_ids, "responses with an unknown id"),
         (
-            oddities.forbidden_requests,
+            deviations.forbidden_requests,
             "requests that its protocol version does not allow",
         ),
         (
-            oddities.unattributed,
+            deviations.unattributed,
             "questions that could not be matched to a call, declined",
         ),
     ]

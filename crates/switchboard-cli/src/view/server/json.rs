@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use switchboard::Host;
-use switchboard::config::{Endpoint, HttpWire, ServerConfig, StateNames, Timeouts};
-use switchboard::server::{SecondConnection, ServerHandle, Snapshot, State, Wire};
+use switchboard::config::{Endpoint, HttpTransportKind, ServerConfig, StateNames, Timeouts};
+use switchboard::server::{DetectedTransport, SecondConnection, ServerHandle, Snapshot, State};
 
 use super::facts::{memory_bytes, recent, uptime};
 use super::{discovery_of, era_word, server_view};
@@ -88,9 +88,9 @@ fn timeouts_json(limits: Timeouts) -> Value {
 fn transport_word(config: &ServerConfig, snapshot: &Snapshot) -> &'static str {
     match (&config.endpoint, snapshot.wire) {
         (Endpoint::Stdio(_), _) => "stdio",
-        (Endpoint::Http(_), Some(Wire::Sse)) => "sse",
-        (Endpoint::Http(_), Some(Wire::Http)) => "http",
-        (Endpoint::Http(http), None) if http.wire == HttpWire::Sse => "sse",
+        (Endpoint::Http(_), Some(DetectedTransport::Sse)) => "sse",
+        (Endpoint::Http(_), Some(DetectedTransport::Http)) => "http",
+        (Endpoint::Http(http), None) if http.wire == HttpTransportKind::Sse => "sse",
         (Endpoint::Http(_), None) => "http",
         (Endpoint::Invalid(_), _) => "none",
     }

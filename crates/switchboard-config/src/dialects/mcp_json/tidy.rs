@@ -288,7 +288,7 @@ fn texts(node: &mut Node, path: &str, form: TextForm, diagnostics: &mut Diagnost
             let message = if form == TextForm::Opencode && text.contains("{file:") {
                 "\"{file:…}\" is not read here; set a variable and write \"{env:NAME}\""
             } else if text.contains("${input:") {
-                "\"${input:…}\" is asked for by an editor, and nobody asks here; set a variable and write \"${NAME}\""
+                "\"${input:…}\" is a prompt that only an editor shows; set an environment variable and write \"${NAME}\""
             } else if text.contains("${workspaceFolder") {
                 "\"${workspaceFolder}\" is known to an editor only; write the folder, or a relative path"
             } else {

@@ -195,22 +195,20 @@ impl ServedConnection {
     }
 }
 
-/// Routes a request.
+/// Answers a request.
 async fn respond(
     state: &Arc<HttpState>,
     connection: &ServedConnection,
     request: Request<Incoming>,
 ) -> Response<HttpBody> {
-    let peer = connection.peer;
     let (parts, body) = request.into_parts();
-    let (headers, path) = (&parts.headers, parts.uri.path());
-    let arrived = Instant::now();
+    let path = parts.uri.path();
     let checked = match server_card::is_public(state, path) {
-        true => state.admission.check_host(headers),
-        false => state.admission.check_source(headers),
+        true => state.admission.check_host(&parts.headers),
+        false => state.admission.check_source(&parts.headers),
     };
     if let Err(reason) = checked.and_then(|()| state.admission.check_target(&parts.uri)) {
-        state.refused(reason, peer, None, path);
+        state.refused(reason, connection.peer, None, path);
         return response::refused(reason);
     }
     if let Some(server) = server_card::server_of_path(path) {
@@ -219,18 +217,33 @@ async fn respond(
     let Some((transport, rest)) = ServedTransport::of_path(path) else {
         return mounted(state, connection, parts, body).await;
     };
-    let principal = match connection.authenticate(state, headers, None, arrived) {
-        Ok(principal) => principal,
-        Err(reason) => {
+    match admit(state, connection, &parts, rest) {
+        Ok(exchange) => route(exchange, transport, &parts, body).await,
+        Err(refusal) => refusal,
+    }
+}
+
+/// The request, if it is from a known client, and for all servers or for one that there is. The error
+/// is the response.
+fn admit<'a>(
+    state: &'a Arc<HttpState>,
+    connection: &'a ServedConnection,
+    parts: &'a Parts,
+    server: &str,
+) -> Result<HttpExchange<'a>, Response<HttpBody>> {
+    let (headers, path, peer) = (&parts.headers, parts.uri.path(), connection.peer);
+    let arrived = Instant::now();
+    let principal = connection
+        .authenticate(state, headers, None, arrived)
+        .map_err(|reason| {
             state.refused(reason, peer, None, path);
-            return response::refused(reason);
-        }
-    };
-    let Some(selection) = state.selection(rest) else {
+            response::refused(reason)
+        })?;
+    let selection = state.selection(server).ok_or_else(|| {
         state.refused(RefusalReason::UnknownServer, peer, Some(&principal), path);
-        return response::not_found("no server has this name; see `switchboard status`");
-    };
-    let mut exchange = HttpExchange {
+        response::not_found("no server has this name; see `switchboard status`")
+    })?;
+    Ok(HttpExchange {
         state,
         connection,
         principal,
@@ -239,21 +252,18 @@ async fn respond(
         head_number: None,
         path,
         arrived,
-    };
+    })
+}
+
+/// Answers a request of a client, by its transport and method.
+async fn route(
+    exchange: HttpExchange<'_>,
+    transport: ServedTransport,
+    parts: &Parts,
+    body: Incoming,
+) -> Response<HttpBody> {
     match (transport, &parts.method) {
-        (ServedTransport::Streamable, &Method::POST) => {
-            if let Err(refusal) = post::check_content(headers) {
-                exchange.refused(RefusalReason::WrongMediaType);
-                return refusal;
-            }
-            match exchange.read_body(body).await {
-                Ok(body) => {
-                    exchange.arrived = Instant::now();
-                    post::handle(&exchange, body).await
-                }
-                Err(refusal) => refusal,
-            }
-        }
+        (ServedTransport::Streamable, &Method::POST) => post_message(exchange, body).await,
         (ServedTransport::Streamable, &Method::GET) => sessions::listen(&exchange),
         (ServedTransport::Streamable, &Method::DELETE) => sessions::end(&exchange),
         (ServedTransport::Streamable, _) => response::method_not_allowed("GET, POST, DELETE"),
@@ -263,6 +273,20 @@ async fn respond(
             sse::post(&exchange, parts.uri.query().unwrap_or(""), body).await
         }
         (ServedTransport::SseMessage, _) => response::method_not_allowed("POST"),
+    }
+}
+
+async fn post_message(mut exchange: HttpExchange<'_>, body: Incoming) -> Response<HttpBody> {
+    if let Err(refusal) = post::check_content(exchange.headers) {
+        exchange.refused(RefusalReason::WrongMediaType);
+        return refusal;
+    }
+    match exchange.read_body(body).await {
+        Ok(body) => {
+            exchange.arrived = Instant::now();
+            post::handle(&exchange, body).await
+        }
+        Err(refusal) => refusal,
     }
 }
 
@@ -467,7 +491,7 @@ async fn mounted(
         closing: state.closing.clone(),
     };
     let Some(response) = state.routes.respond(request).await else {
-        return response::not_found("nothing is here; the protocol is at /mcp");
+        return response::not_found("not found; the MCP endpoint is /mcp");
     };
     if let Some(reason) = response.extensions().get::<RefusalReason>() {
         state.refused(*reason, connection.peer, known.as_ref(), &path);

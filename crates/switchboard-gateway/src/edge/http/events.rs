@@ -66,20 +66,23 @@ impl EventStream {
     /// A connection that carries the stream from now on. It begins with `first`, then with the kept
     /// events after number `after`, if that is given.
     pub(super) fn read(self: &Arc<Self>, first: Vec<u8>, after: Option<u64>) -> EventReader {
-        let mut first = first;
-        if let Some(after) = after {
-            let log = self.log();
-            let missed = log.kept.iter().filter(|(number, _)| *number > after);
-            missed.for_each(|(_, event)| first.extend_from_slice(event));
-        }
         self.readers.fetch_add(1, Ordering::Relaxed);
         EventReader {
             number: self.replace_reader(),
             stream: self.clone(),
             first,
+            after,
             end: None,
             on_end: None,
         }
+    }
+
+    fn kept_after(&self, after: u64) -> Vec<u8> {
+        let log = self.log();
+        let missed = log.kept.iter().filter(|(number, _)| *number > after);
+        missed
+            .flat_map(|(_, event)| event.iter().copied())
+            .collect()
     }
 
     /// The event with the id to resume from, which 2025-11-25 requires.
@@ -187,6 +190,8 @@ pub(super) struct EventReader {
     stream: Arc<EventStream>,
     number: u64,
     first: Vec<u8>,
+    /// The kept events after this number come next.
+    after: Option<u64>,
     /// Set for open-ended streams.
     end: Option<EndConditions>,
     on_end: Option<OnEnd>,
@@ -227,13 +232,13 @@ impl EventReader {
         if !self.first.is_empty() {
             return Some(std::mem::take(&mut self.first).into());
         }
-        if self.stream.has_ended() {
+        if self.after.is_none() && self.stream.has_ended() {
             return None;
         }
         let piece = tokio::select! {
             biased;
             () = self.stream.is_replaced(self.number) => None,
-            piece = next_piece(&self.stream) => piece,
+            piece = next_piece(&self.stream, &mut self.after) => piece,
             () = is_closing(&mut self.end) => None,
             () = tokio::time::sleep(KEEP_ALIVE) => Some(Bytes::from_static(b":\n\n")),
         };
@@ -249,11 +254,18 @@ impl Drop for EventReader {
     }
 }
 
-/// What waits in the queue, as events.
-async fn next_piece(stream: &EventStream) -> Option<Bytes> {
+/// The kept events after the given number, if that is given; then what waits in the queue, as events.
+async fn next_piece(stream: &EventStream, after: &mut Option<u64>) -> Option<Bytes> {
+    // A reader that was replaced may have taken a message until now. It keeps it before it unlocks.
     let mut queue = stream.queue.lock().await;
+    if let Some(after) = after.take() {
+        let missed = stream.kept_after(after);
+        if !missed.is_empty() {
+            return Some(missed.into());
+        }
+    }
     let Some(message) = queue.next().await else {
-        stream.log().ended = Some(Instant::now());
+        stream.log().ended.get_or_insert_with(Instant::now);
         return None;
     };
     let mut events = Vec::with_capacity(message.len() + 64);
@@ -270,5 +282,30 @@ async fn is_closing(end: &mut Option<EndConditions>) {
     match end {
         Some(end) => _ = end.closing.wait_for(|closing| *closing).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::Outbound;
+
+    /// The old connection may take a message until its task notices that it was replaced.
+    #[tokio::test]
+    async fn an_event_between_two_readers_of_a_stream_comes_to_the_second() {
+        let (outbound, queue) = Outbound::channel();
+        let stream = EventStream::new(Some(1), queue);
+        let _first = stream.read(Vec::new(), None);
+        let mut second = stream.read(b"begin".to_vec(), Some(0));
+        stream.append(&mut Vec::new(), b"between");
+        outbound.send(Bytes::from_static(b"after"));
+        drop(outbound);
+        let mut received = Vec::new();
+        while let Some(piece) = second.next().await {
+            received.extend_from_slice(&piece);
+        }
+        let event = |number, data| format!("id: 1-{number}\nevent: message\ndata: {data}\n\n");
+        let expected = ["begin", &event(1, "between"), &event(2, "after")].concat();
+        assert_eq!(String::from_utf8_lossy(&received), expected);
     }
 }

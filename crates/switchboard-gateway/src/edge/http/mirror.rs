@@ -92,9 +92,14 @@ fn header(
     headers: &HeaderMap,
     name: impl AsHeaderName + Copy + fmt::Display,
 ) -> Result<&str, ErrorReply> {
-    let value = headers
-        .get(name)
+    let mut values = headers.get_all(name).iter();
+    let value = values
+        .next()
         .ok_or_else(|| mismatch(format!("the header {name} is missing")))?;
+    // A proxy may decide by another one.
+    if values.next().is_some() {
+        return Err(mismatch(format!("the header {name} is repeated")));
+    }
     value
         .to_str()
         .map_err(|_| mismatch(format!("the header {name} is not plain ASCII text")))
@@ -158,6 +163,9 @@ mod tests {
             &[version, method],
             &[version, method, ("mcp-name", "hello")],
             &[version, method, ("mcp-name", "=?base64?SGk?=")],
+            &[version, version, method, named],
+            &[version, method, ("mcp-method", "tools/list"), named],
+            &[version, method, named, ("mcp-name", "hello")],
         ] {
             let code = check(wrong, "tools/call", &call);
             assert_eq!(code, Some(HEADER_MISMATCH), "{wrong:?}");

@@ -21,10 +21,9 @@ use super::{HttpBody, response};
 use crate::client_session::Received;
 use crate::deferred::DeferredRequest;
 use crate::dispatch::ReceivedRequest;
-use crate::outbound::{Outbound, OutboundQueue};
+use crate::outbound::OutboundQueue;
 use crate::params::{ReadParams, RequestParams};
 use crate::reply::{self, ErrorReply};
-use crate::settings::ServerSelection;
 
 /// A request without any message after this time gets an event stream, which can send comments and
 /// be resumed.
@@ -165,11 +164,7 @@ pub(super) fn is_modern_version(headers: &HeaderMap) -> bool {
 }
 
 fn invalid(body: &[u8]) -> Response<HttpBody> {
-    let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
-        Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
-        Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
-    };
-    response::error(StatusCode::BAD_REQUEST, &fault)
+    response::error(StatusCode::BAD_REQUEST, &ErrorReply::of_unreadable(body))
 }
 
 /// A request of a modern client. It ends with its connection.
@@ -195,8 +190,7 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
     let gateway = &exchange.state.gateway;
     let (outbound, mut queue) = gateway.outbound();
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
-    // A modern client gets messages only through its requests.
-    let client = gateway.connect(principal, selection, Outbound::nowhere());
+    let client = gateway.connect_for_request(principal, selection);
     let mut attached = attach(exchange, client.begin(request, &outbound));
     drop(outbound);
     let next = attached.next_message(&mut queue);
@@ -233,10 +227,7 @@ fn check_headers(
     }
     let name = params.text("name").unwrap_or_default();
     let catalog = exchange.state.gateway.host().catalog();
-    let tool = match &exchange.selection {
-        ServerSelection::All => catalog.resolve(&name),
-        ServerSelection::One(server) => catalog.resolve(&format!("{server}/{name}")),
-    };
+    let tool = catalog.resolve(&exchange.selection.tool_name(name));
     tool.map_or(Ok(()), |tool| {
         params.check_argument_headers(headers, &tool.definition)
     })

@@ -68,7 +68,7 @@ pub(super) fn not_found(message: &str) -> Response<HttpBody> {
 }
 
 pub(super) fn method_not_allowed(allowed: &'static str) -> Response<HttpBody> {
-    let message = format!("this path has only {allowed}");
+    let message = format!("this path supports only {allowed}");
     let mut response = edge_error(StatusCode::METHOD_NOT_ALLOWED, &message);
     let headers = response.headers_mut();
     headers.insert(ALLOW, HeaderValue::from_static(allowed));

@@ -17,6 +17,7 @@ use super::connection::{HeadNumber, HttpExchange};
 use super::events::{EventStream, RETRY_MS, parse_event_id};
 use super::mirror::VERSION_HEADER;
 use super::{HttpBody, HttpState, post, response};
+use crate::client::ClientKind;
 use crate::client_session::ClientSession;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::principal::Principal;
@@ -140,9 +141,12 @@ impl HttpState {
         is_resumable: bool,
     ) -> Arc<HttpSession> {
         let (outbound, queue) = self.gateway.outbound();
-        let client = self
-            .gateway
-            .connect(principal.clone(), selection.clone(), outbound.clone());
+        let client = self.gateway.connect_as(
+            ClientKind::LegacySession,
+            principal.clone(),
+            selection.clone(),
+            outbound.clone(),
+        );
         Arc::new(HttpSession {
             number: self.sessions.last_number.fetch_add(1, Ordering::Relaxed),
             selection: selection.clone(),
@@ -279,7 +283,7 @@ pub(super) fn of_request(
         ));
     };
     let id = id.to_str().unwrap_or("");
-    let found = exchange.find_session(id, true);
+    let found = exchange.find_session(id);
     found.ok_or_else(|| {
         exchange.refused(RefusalReason::UnknownSession);
         response::unknown_session()
@@ -287,12 +291,14 @@ pub(super) fn of_request(
 }
 
 impl HttpExchange<'_> {
-    /// The session of an id, if it is this client's and, where that is checked, for these servers.
-    pub(super) fn find_session(
-        &self,
-        id: &str,
-        checks_selection: bool,
-    ) -> Option<Arc<HttpSession>> {
+    /// The session of an id, if it is this client's and for these servers.
+    pub(super) fn find_session(&self, id: &str) -> Option<Arc<HttpSession>> {
+        self.find_session_of_client(id)
+            .filter(|session| session.selection == self.selection)
+    }
+
+    /// The session of an id, if it is this client's.
+    pub(super) fn find_session_of_client(&self, id: &str) -> Option<Arc<HttpSession>> {
         let mut opened = lock(&self.connection.opened_session);
         let number = match &mut *opened {
             Some(known) if *known.id == *id && known.principal == self.principal => {
@@ -304,7 +310,7 @@ impl HttpExchange<'_> {
                 opened.insert(new).number
             }
         };
-        self.session_of_number(number, checks_selection)
+        self.session_of_number(number)
     }
 
     /// The session of the connection's last request, if this one has the same headers: they need not
@@ -316,14 +322,12 @@ impl HttpExchange<'_> {
             && known.head_number == self.head_number
             && known.principal == self.principal
             && self.arrived < known.expires;
-        is_same.then(|| self.session_of_number(known.number, true))?
+        let session = is_same.then(|| self.session_of_number(known.number))?;
+        session.filter(|session| session.selection == self.selection)
     }
 
-    fn session_of_number(&self, number: u64, checks_selection: bool) -> Option<Arc<HttpSession>> {
+    fn session_of_number(&self, number: u64) -> Option<Arc<HttpSession>> {
         let session = lock(&self.state.sessions.open).get(&number).cloned()?;
-        if checks_selection && self.selection != session.selection {
-            return None;
-        }
         *lock(&session.used) = self.arrived;
         Some(session)
     }

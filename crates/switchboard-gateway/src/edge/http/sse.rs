@@ -35,7 +35,7 @@ pub(super) async fn post(
     let id = query
         .split('&')
         .find_map(|pair| pair.strip_prefix(SESSION_PARAMETER));
-    let session = id.and_then(|id| exchange.find_session(id, false));
+    let session = id.and_then(|id| exchange.find_session_of_client(id));
     let Some(session) = session else {
         exchange.refused(RefusalReason::UnknownSession);
         return response::unknown_session();

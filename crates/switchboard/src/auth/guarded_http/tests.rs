@@ -81,6 +81,30 @@ fn t17_an_address_is_classified_by_its_network() {
     check("http://192.168.0.7/", &near(false, true));
 }
 
+/// T17: whoever can change plain http could name another authorization server.
+#[cfg(feature = "oauth")]
+#[tokio::test]
+async fn t17_a_login_uses_plain_http_only_to_this_machine_and_its_servers_own_origin() {
+    let check = async |base: &str, url: &str, permitted: bool| {
+        let guarded = GuardedHttp::with_resolver(
+            &Url::parse(base).unwrap(),
+            CONNECTION_DEADLINE,
+            &ProxyRoutes::of(&Environment::default()),
+            Arc::new(ScriptedResolver(Mutex::default())),
+        );
+        let request = Request::new(Method::GET, Url::parse(url).unwrap());
+        let error = guarded.unwrap().send(request).await.unwrap_err();
+        let is_refused = error.to_string().starts_with("only https is permitted");
+        assert_eq!(is_refused, !permitted, "{base}, {url}: {error}");
+    };
+    check("https://mcp.example/", "https://as.example/", true).await;
+    check("https://mcp.example/", "http://as.example/", false).await;
+    check("https://mcp.example/", "http://mcp.example/", false).await;
+    check("http://mcp.example/", "http://mcp.example/x", true).await;
+    check("http://mcp.example/", "http://mcp.example:81/x", false).await;
+    check("http://mcp.example/", "http://as.localhost:9/", true).await;
+}
+
 /// T17: a name that resolves to cloud metadata, then to a private network, then to a listener of
 /// this machine: none of them is connected to, however often its address changes.
 #[tokio::test]
@@ -151,7 +175,7 @@ async fn t17_a_name_is_checked_before_a_proxy_resolves_it() {
     let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
     let routes = ProxyRoutes::of(&Environment::new([("http_proxy".to_owned(), address)]));
-    let base = Url::parse("https://mcp.example/mcp").unwrap();
+    let base = Url::parse("http://named.example/mcp").unwrap();
     let asking = |addresses: Vec<SocketAddr>| {
         let answers = (!addresses.is_empty()).then_some(addresses);
         let scripted = Arc::new(ScriptedResolver(Mutex::new(answers.into_iter().collect())));

@@ -9,11 +9,12 @@ use reqwest::Method;
 use ring::rand::{SecureRandom, SystemRandom};
 use rmcp::transport::auth::{AuthorizationMetadata, OAuthTokenResponse};
 use serde_json::{Value, json};
+use url::Url;
 use url::form_urlencoded::Serializer;
-use url::{Host, Url};
 
 use super::http::bounded_body;
 use super::{IssuerFault, TokenRequest, fault, quoted};
+use crate::auth::address::is_this_machine;
 use crate::auth::client_key::ClientKey;
 use crate::auth::guarded_http::GuardedHttp;
 use crate::auth::record::seconds;
@@ -79,12 +80,7 @@ fn check_support(metadata: &AuthorizationMetadata, key: &ClientKey) -> Result<()
 
 /// HTTPS, or HTTP between two addresses of this machine.
 fn is_safe_endpoint(resource: &Url, endpoint: &Url) -> bool {
-    let is_local = |url: &Url| match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
+    let is_local = |url: &Url| url.host().is_some_and(|host| is_this_machine(&host));
     match endpoint.scheme() {
         "https" => true,
         "http" => is_local(resource) && is_local(endpoint),

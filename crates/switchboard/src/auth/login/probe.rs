@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::auth::guarded_http::ProxyRoutes;
 use crate::config::ResolvedUrl;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 use crate::transport::http::connection_fault::send_fault;
 
 /// The deadline for the response.
@@ -45,7 +45,7 @@ pub(super) async fn probe(
             let host = resolved.url.host_str().unwrap_or_default();
             let port = resolved.url.port_or_known_default().unwrap_or_default();
             return match send_fault(&error, &format!("{host}:{port}")) {
-                WireFault::NotSent(fact) => Err(fact),
+                TransportFault::NotSent(fact) => Err(fact),
                 _ => Ok(nothing),
             };
         }

@@ -12,19 +12,19 @@ use crate::name::{Glob, ServerName, Style, ToolId, as_word};
 pub(super) struct Exposed {
     style: Style,
     name: Glob,
-    hold: Hold,
+    matched: MatchedNames,
 }
 
-/// The names that such a rule applies to.
+/// The names of a tool that such a rule is matched with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
+enum MatchedNames {
     /// A deny or an ask: every name that the pair can have.
-    Loose,
+    AnySpelling,
     /// An allow whose stars do not span the parts of a name: only the name with the pair's own
     /// hash, which no other pair can have.
-    Hash,
+    HashedNameOnly,
     /// An allow that is documented as a glob on names: the tool's exposed name.
-    Name,
+    ExposedName,
 }
 
 impl Exposed {
@@ -41,15 +41,15 @@ impl Exposed {
             RuleSyntax::Exposed => (Style::Mcp, text),
             RuleSyntax::Keys => return None,
         };
-        let hold = match (allow, spellings) {
-            (false, _) => Hold::Loose,
-            (true, RuleSyntax::Colon | RuleSyntax::Exposed) => Hold::Name,
-            (true, _) => Hold::Hash,
+        let matched = match (allow, spellings) {
+            (false, _) => MatchedNames::AnySpelling,
+            (true, RuleSyntax::Colon | RuleSyntax::Exposed) => MatchedNames::ExposedName,
+            (true, _) => MatchedNames::HashedNameOnly,
         };
         Some(Self {
             style,
             name: Glob::new(name).ok()?,
-            hold,
+            matched,
         })
     }
 
@@ -58,19 +58,19 @@ impl Exposed {
         // The exposed name is of this style only if the server's own file names its tools in it.
         let on_offer = (tool.server.dialect.profile().naming == Some(self.style))
             .then(|| tool.exposed.as_str());
-        match self.hold {
-            Hold::Loose => on_offer
+        match self.matched {
+            MatchedNames::AnySpelling => on_offer
                 .into_iter()
                 .chain(self.style.spellings(id).iter().map(String::as_str))
                 .any(|name| self.name.matches(name)),
-            Hold::Hash => {
+            MatchedNames::HashedNameOnly => {
                 let spellings = self.style.spellings(id);
                 spellings
                     .iter()
                     .any(|name| name == self.name.as_str() && Style::ends_in_hash_of(name, id))
             }
-            Hold::Name => {
-                let is_read_so = readings.is_empty()
+            MatchedNames::ExposedName => {
+                let matches_a_reading = readings.is_empty()
                     || readings
                         .iter()
                         .any(|reading| reading.matches_server(&id.server));
@@ -81,7 +81,7 @@ impl Exposed {
                         .then(|| self.style.plain(id).ok())
                         .flatten()
                 };
-                is_read_so
+                matches_a_reading
                     && (on_offer.is_some_and(|name| self.name.matches(name))
                         || spelled().is_some_and(|name| self.name.matches(&name)))
             }

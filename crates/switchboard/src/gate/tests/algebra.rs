@@ -44,13 +44,18 @@ proptest! {
     ) {
         let servers = &["a", "b", "a_b"];
         let with = |rules: &[&'static str]| [rules, &[extra]].concat();
-        let compile = |allow: &[&str], ask: &[&str], deny: &[&str]| Gate::compile(&config(servers, mode, allow, ask, deny)).unwrap();
+        let tool_of = |server: &str, tool: &str| if trust { trusted(server, tool) } else { of(server, tool) };
+        let compile = |allow: &[&str], ask: &[&str], deny: &[&str]| {
+            let plain = config(servers, mode, allow, ask, deny);
+            let config = servers.iter().fold(plain, |config, server| with_entry_of(&tool_of(server, "x"), config));
+            Gate::compile(&config).unwrap()
+        };
         let before = compile(&allow, &ask, &deny);
         let more_deny = compile(&allow, &ask, &with(&deny));
         let more_ask = compile(&allow, &with(&ask), &deny);
         let more_allow = compile(&with(&allow), &ask, &deny);
         for (server_name, tool_name) in [("a", "x"), ("a", "y"), ("b", "x"), ("b", "x_y"), ("a_b", "x"), ("a_b", "y")] {
-            let tool = if trust { trusted(server_name, tool_name) } else { of(server_name, tool_name) };
+            let tool = tool_of(server_name, tool_name);
             let mut grants = Grants::default();
             if grant {
                 grants.add(&tool);

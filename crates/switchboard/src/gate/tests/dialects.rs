@@ -6,6 +6,7 @@
 use super::own::own;
 use super::*;
 use crate::catalog::RuleMatchCache;
+use crate::config::Scope;
 use crate::name::Style;
 
 /// A tool with the name that its server's file gives it.
@@ -178,7 +179,7 @@ fn s0_24_each_pattern_form_decides_the_same_behind_the_namespace() {
     ];
     for form in forms {
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
-        let builtin = Gate::compile_beside(
+        let builtin = Gate::compile_with_host_tools(
             &config_in(Dialect::CoreAgent, &["fs"], &[form], &[]),
             &known,
         )
@@ -227,13 +228,14 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
             ..tool_in(Dialect::CoreAgent, "fs", "bash")
         };
         change(&mut config, &mut tool);
+        let config = with_entry_of(&tool, config);
         let decision = decide(&Gate::compile(&config).unwrap(), &tool, &Grants::default());
         assert_eq!(verdict(&decision), expected, "{what}");
     };
     check(
         "S0-27: nothing speaks of permissions",
         &|_, _| {},
-        "allow: no gate configured",
+        "allow: no permissions are configured",
     );
     check(
         "S0-22: a file does",
@@ -269,7 +271,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
     check(
         "given with -c",
         &of(Dialect::CoreAgent, Scope::Given),
-        "allow: no gate configured",
+        "allow: no permissions are configured",
     );
     check(
         "a project's file that was not accepted",
@@ -279,7 +281,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
     check(
         "S3-13: a document without a gate",
         &of(Dialect::AgentApps, Scope::Given),
-        "allow: no gate configured",
+        "allow: no permissions are configured",
     );
     for dialect in Dialect::ALL
         .into_iter()
@@ -295,7 +297,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
     let (tool, arguments) = (Arc::new(tool), RawJson::parse("{}").unwrap());
     assert!(
         Decision::Allow {
-            because: "no gate configured".into()
+            because: "no permissions are configured".into()
         }
         .permit(&tool, &arguments, &headless())
         .is_ok()
@@ -308,7 +310,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
 fn s0_26_with_yolo_the_denylist_of_bash_holds_for_bash_and_for_no_servers_tool() {
     let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &["bash"]);
     (config.permissions.configured, config.permissions.mode) = (true, Mode::Yolo);
-    let gate = Gate::compile_beside(&config, &["bash", "read"]).unwrap();
+    let gate = Gate::compile_with_host_tools(&config, &["bash", "read"]).unwrap();
     let check = |tool: Tool, expected: &str| {
         assert_eq!(verdict(&decide(&gate, &tool, &Grants::default())), expected)
     };
@@ -496,7 +498,7 @@ fn c14_an_ambiguous_allow_of_a_dialect_is_refused_with_its_readings() {
     let check = |dialect: Dialect, servers: &[&str], rule: &str, readings: &str| {
         let errors = Gate::compile(&config_in(dialect, servers, &[rule], &[])).unwrap_err();
         let expected = format!(
-            "s.toml:1:1: permissions.allow: {rule:?} can be read as {readings}; write the one that is meant"
+            "s.toml:1:1: permissions.allow: {rule:?} can be read as {readings}; write one of these instead"
         );
         assert_eq!(errors.to_string(), expected);
         assert!(
@@ -665,7 +667,6 @@ fn s2_39_s2_40_a_key_of_the_server_or_tool_allows_without_asking() {
 
 #[test]
 fn s2_15_s2_38_only_an_untrusted_server_needs_approval() {
-    let gate = Gate::compile(&config_in(Dialect::Gemini, &["fs"], &[], &[])).unwrap();
     let tool = |trust: bool, name: &str| {
         tool(
             ServerConfig {
@@ -677,7 +678,12 @@ fn s2_15_s2_38_only_an_untrusted_server_needs_approval() {
         )
     };
     for name in ["read", "write", "wipe_everything"] {
-        let decided = |trust: bool| verdict(&decide(&gate, &tool(trust, name), &Grants::default()));
+        let decided = |trust: bool| {
+            let tool = tool(trust, name);
+            let config = config_in(Dialect::Gemini, &["fs"], &[], &[]);
+            let gate = Gate::compile(&with_entry_of(&tool, config)).unwrap();
+            verdict(&decide(&gate, &tool, &Grants::default()))
+        };
         assert_eq!(decided(true), "allow: `trust` is set for server \"fs\"");
         assert_eq!(decided(false), "ask: no rule applies");
     }
@@ -687,20 +693,20 @@ fn s2_15_s2_38_only_an_untrusted_server_needs_approval() {
 /// C19: a change of a trusted server is pinned again after it was shown.
 #[test]
 fn c19_a_change_of_a_trusted_servers_tool_is_shown_once() {
-    let gate = gate(Mode::Ask, &[], &[], &[]);
+    let gate = gate_that_trusts(Mode::Ask, &[], &[], &[]);
     let (then, mut now) = (trusted("fs", "read"), trusted("fs", "read"));
     now.definition = definition("read", "something else");
     assert!(gate.wants_pin(&then) && gate.only_shows_changes(&then));
-    assert!(!gate.wants_pin(&of("fs", "read")) && !gate.only_shows_changes(&of("fs", "read")));
+    assert!(!gate.wants_pin(&of("git", "read")) && !gate.only_shows_changes(&of("git", "read")));
     let mut grants = Grants::default();
-    assert_eq!(grants.pin_anew(&then), None, "nothing was known");
+    assert_eq!(grants.replace_pin(&then), None, "nothing was known");
     grants.pin(&then).unwrap();
-    assert_eq!(grants.pin_anew(&then), None, "nothing changed");
+    assert_eq!(grants.replace_pin(&then), None, "nothing changed");
     assert_eq!(
         verdict(&decide(&gate, &now, &grants)),
         "allow: `trust` is set for server \"fs\""
     );
-    let (lines, pin) = grants.pin_anew(&now).unwrap();
+    let (lines, pin) = grants.replace_pin(&now).unwrap();
     assert_eq!(
         lines,
         [
@@ -712,6 +718,6 @@ fn c19_a_change_of_a_trusted_servers_tool_is_shown_once() {
         Grant::from_json(&pin.to_json()).unwrap().definition,
         now.definition.hash
     );
-    assert_eq!(grants.pin_anew(&now), None, "it is known now");
+    assert_eq!(grants.replace_pin(&now), None, "it is known now");
     assert_eq!(grants.change_of(&now), None);
 }

@@ -138,15 +138,15 @@ fn an_ambiguous_rule_denies_every_reading_and_allows_none() {
     .unwrap_err();
     assert_eq!(
         errors.to_string(),
-        "s.toml:2:1: permissions.allow: \"mcp:a_b_c\" can be read as a/b_c or as a_b/c; write the one that is meant\n\
-         s.toml:3:1: permissions.allow: \"mcp:a_*\" can be read as a/* or as a_*/*; write the one that is meant"
+        "s.toml:2:1: permissions.allow: \"mcp:a_b_c\" can be read as a/b_c or as a_b/c; write one of these instead\n\
+         s.toml:3:1: permissions.allow: \"mcp:a_*\" can be read as a/* or as a_*/*; write one of these instead"
     );
     // Also in a dialect whose names make the double underscore ambiguous.
     let errors =
         Gate::compile(&config(&["a", "a__b"], Mode::Ask, &["mcp__a__b"], &[], &[])).unwrap_err();
     assert_eq!(
         errors.to_string(),
-        "s.toml:1:1: permissions.allow: \"mcp__a__b\" can be read as a__b/* or as a/b; write the one that is meant"
+        "s.toml:1:1: permissions.allow: \"mcp__a__b\" can be read as a__b/* or as a/b; write one of these instead"
     );
 }
 

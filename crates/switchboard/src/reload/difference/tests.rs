@@ -211,8 +211,8 @@ fn t3_a_new_server_waits_in_every_scope_until_exactly_it_is_accepted() {
             ]),
         );
         let found = changed(&old, &new);
-        let reason =
-            "it is new (/etc/switchboard.toml:7); nobody has said that it may start".to_owned();
+        let reason = "it is new (/etc/switchboard.toml:7); it starts once a person has accepted it"
+            .to_owned();
         assert_eq!(
             (&found.changes["a"], &found.changes["b"]),
             (&ServerChange::Keep, &ServerChange::Wait(reason.clone()))

@@ -82,10 +82,26 @@ fn a_schema_with_other_keywords_is_unknown() {
         r#"{"type":"object","properties":{"a":{"type":"string"},"a":{"type":"null"}}}"#,
         r#"{"type":["object","null"]}"#,
         r#"{"type":"object","not":{}}"#,
+        r#"{"required":["a"],"anyOf":[{"type":"object","properties":{"b":{"type":"null"}}}]}"#,
+        r#"{"additionalProperties":false,"anyOf":[{"type":"object","properties":{"b":{}}}]}"#,
+        r#"{"minLength":2,"anyOf":[{"type":"string"}]}"#,
+        r#"{"type":"string","enum":["a","ab"],"minLength":2}"#,
     ] {
         assert!(matches!(simple(schema), SimpleSchema::Unknown), "{schema}");
     }
 }
+
+/// Keywords that may stand beside `anyOf`.
+const BESIDE_ANY_OF: &[&str] = &[
+    "",
+    r#","title":"x""#,
+    r#","required":["a"]"#,
+    r#","properties":{"a":{"type":"string"}}"#,
+    r#","additionalProperties":false"#,
+    r#","items":{"type":"integer"}"#,
+    r#","minLength":2"#,
+    r#","maximum":1"#,
+];
 
 fn property() -> impl Strategy<Value = String> {
     let scalar = prop_oneof![
@@ -101,6 +117,7 @@ fn property() -> impl Strategy<Value = String> {
         Just(r#"{"type":"boolean"}"#.to_owned()),
         Just(r#"{"type":"null"}"#.to_owned()),
         Just(r#"{"type":"string","enum":["a","ab"]}"#.to_owned()),
+        Just(r#"{"type":"string","enum":["a","ab"],"minLength":2}"#.to_owned()),
         Just(r#"{"type":["string","null"]}"#.to_owned()),
         Just(r#"{"type":"string","pattern":"^a"}"#.to_owned()),
         Just("true".to_owned()),
@@ -113,8 +130,14 @@ fn property() -> impl Strategy<Value = String> {
             inner
                 .clone()
                 .prop_map(|items| format!(r#"{{"type":"array","items":{items},"minItems":1}}"#)),
-            proptest::collection::vec(inner.clone(), 1..3)
-                .prop_map(|schemas| format!(r#"{{"anyOf":[{}]}}"#, schemas.join(","))),
+            (
+                proptest::collection::vec(inner.clone(), 1..3),
+                proptest::sample::select(BESIDE_ANY_OF)
+            )
+                .prop_map(|(schemas, beside)| format!(
+                    r#"{{"anyOf":[{}]{beside}}}"#,
+                    schemas.join(",")
+                )),
             object(inner),
         ]
     })

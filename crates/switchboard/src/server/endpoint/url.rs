@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 use url::Url;
 
-use super::{Failure, OpenedSession, ServerEndpoint, SessionOpener, StartedServer};
+use super::{
+    Failure, OpenedSession, ServerEndpoint, SessionOpener, SharedCredentials, StartedServer,
+};
 use crate::auth::{self, AuthContext, Credentials};
 use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
 use crate::future::BoxFuture;
@@ -15,7 +17,7 @@ use crate::secret::Redactor;
 use crate::server::backoff::Retry;
 use crate::server::connect::Approach;
 use crate::server::stderr::ServerStderr;
-use crate::server::{ConnectStep, Wire};
+use crate::server::{ConnectStep, DetectedTransport};
 use crate::server::{ServerConfig, ServerResources};
 use crate::session::{OpenFault, OpenOptions, Session};
 use crate::store::Store;
@@ -48,8 +50,7 @@ pub(super) struct UrlEndpoint {
     /// Has no lines without a process, but redacts texts about the server.
     stderr: ServerStderr,
     auth: AuthContext,
-    /// Shared by all connections, so that they use one refreshed token.
-    credentials: OnceLock<Arc<dyn Credentials>>,
+    credentials: SharedCredentials,
 }
 
 impl UrlEndpoint {
@@ -58,6 +59,7 @@ impl UrlEndpoint {
         endpoint: HttpEndpoint,
         resources: &ServerResources,
         stderr: ServerStderr,
+        credentials: SharedCredentials,
     ) -> Self {
         Self {
             config,
@@ -67,7 +69,7 @@ impl UrlEndpoint {
             store: resources.store.clone(),
             stderr,
             auth: resources.auth.clone(),
-            credentials: OnceLock::new(),
+            credentials,
         }
     }
 
@@ -121,7 +123,7 @@ impl UrlEndpoint {
 
     /// The credentials for this server's requests.
     fn credentials(&self, resolved: &ResolvedUrl) -> Arc<dyn Credentials> {
-        self.credentials
+        (self.credentials.0)
             .get_or_init(|| auth::for_server(&self.config, resolved, &self.environment, &self.auth))
             .clone()
     }
@@ -205,10 +207,14 @@ impl WireProbe {
                 return Err(given_up.and(fault));
             };
             match (fault, attempt.wire, next.wire) {
-                (OpenFault::WrongWire(said), Wire::Http, Wire::Sse) => {
-                    given_up.streamable = Some(said)
+                (
+                    OpenFault::WrongTransport(said),
+                    DetectedTransport::Http,
+                    DetectedTransport::Sse,
+                ) => given_up.streamable = Some(said),
+                (fault, DetectedTransport::Sse, DetectedTransport::Sse) => {
+                    given_up.sse = Some(fault.to_string())
                 }
-                (fault, Wire::Sse, Wire::Sse) => given_up.sse = Some(fault.to_string()),
                 _ => {}
             }
             attempt = next;
@@ -235,8 +241,10 @@ impl WireProbe {
             ..options.clone()
         };
         let connector: Box<dyn Connector> = match attempt.wire {
-            Wire::Http => Box::new(HttpConnector::new(self.stack.clone(), self.target.clone())),
-            Wire::Sse => {
+            DetectedTransport::Http => {
+                Box::new(HttpConnector::new(self.stack.clone(), self.target.clone()))
+            }
+            DetectedTransport::Sse => {
                 let mut target = self.target.clone();
                 if attempt.at_sse_path {
                     let path = format!("{}/sse", target.url.path().trim_end_matches('/'));

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::SwitchBackReason::{Mixed, NeitherWorks};
 use super::*;
 
 const LEGACY: EraEvidence = EraEvidence::NeedsLegacy {
@@ -12,7 +13,7 @@ const SAMPLING: EraEvidence = EraEvidence::NeedsLegacy {
 };
 
 fn error(code: i64, message: &str) -> Result<RawJson, RequestFault> {
-    Err(RequestFault::Answered {
+    Err(RequestFault::ErrorResponse {
         code,
         message: message.to_owned(),
         data: None,
@@ -101,7 +102,7 @@ fn a_launch_is_switched_once_and_back_once() {
         since: 9,
         confirmed,
     };
-    let modern = |both| EraVerdict::Modern { since: 9, both };
+    let modern = |why| EraVerdict::Modern { since: 9, why };
     let table = [
         (
             Era::Modern,
@@ -111,15 +112,15 @@ fn a_launch_is_switched_once_and_back_once() {
         ),
         (
             Era::Modern,
-            Some(modern(true)),
+            Some(modern(Mixed)),
             LEGACY,
-            EraDecision::Stay { both: true },
+            EraDecision::Stay(Mixed),
         ),
         (
             Era::Modern,
-            Some(modern(false)),
+            Some(modern(NeitherWorks)),
             LEGACY,
-            EraDecision::Stay { both: false },
+            EraDecision::Stay(NeitherWorks),
         ),
         (
             Era::Modern,
@@ -132,35 +133,35 @@ fn a_launch_is_switched_once_and_back_once() {
             Era::Legacy,
             None,
             EraEvidence::NeedsModern,
-            EraDecision::Switch(modern(true)),
+            EraDecision::Switch(modern(Mixed)),
         ),
         (
             Era::Legacy,
             Some(legacy(false)),
             LEGACY,
-            EraDecision::Switch(modern(false)),
+            EraDecision::Switch(modern(NeitherWorks)),
         ),
         (
             Era::Legacy,
             Some(legacy(true)),
             LEGACY,
-            EraDecision::Switch(modern(false)),
+            EraDecision::Switch(modern(NeitherWorks)),
         ),
         (
             Era::Legacy,
             Some(legacy(false)),
             EraEvidence::NeedsModern,
-            EraDecision::Switch(modern(true)),
+            EraDecision::Switch(modern(Mixed)),
         ),
         (
             Era::Legacy,
             Some(legacy(true)),
             EraEvidence::NeedsModern,
-            EraDecision::Stay { both: true },
+            EraDecision::Stay(Mixed),
         ),
         (
             Era::Legacy,
-            Some(modern(true)),
+            Some(modern(Mixed)),
             EraEvidence::NeedsModern,
             EraDecision::Ignore,
         ),
@@ -205,7 +206,7 @@ fn only_a_confirmed_switch_is_remembered_for_good() {
         (
             EraVerdict::Modern {
                 since: 0,
-                both: true,
+                why: Mixed,
             },
             29,
             false,
@@ -213,7 +214,7 @@ fn only_a_confirmed_switch_is_remembered_for_good() {
         (
             EraVerdict::Modern {
                 since: 0,
-                both: false,
+                why: NeitherWorks,
             },
             31,
             true,
@@ -226,4 +227,16 @@ fn only_a_confirmed_switch_is_remembered_for_good() {
             "{verdict:?} after {days} days"
         );
     }
+}
+
+/// Profiles of earlier versions are read.
+#[test]
+fn a_verdict_is_stored_as_it_always_was() {
+    let check = |why, text: &str| {
+        let verdict = EraVerdict::Modern { since: 9, why };
+        assert_eq!(serde_json::to_string(&verdict).unwrap(), text);
+        assert_eq!(serde_json::from_str::<EraVerdict>(text).unwrap(), verdict);
+    };
+    check(Mixed, r#"{"era":"modern","since":9,"both":true}"#);
+    check(NeitherWorks, r#"{"era":"modern","since":9,"both":false}"#);
 }

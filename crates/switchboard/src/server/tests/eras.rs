@@ -5,19 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::super::State;
-use super::super::era::{EraEvidence, EraVerdict, seconds};
+use super::super::connect::ConnectAttempt;
+use super::super::era::{EraEvidence, EraVerdict, SwitchBackReason, seconds};
 use super::super::launch_store::{LaunchProfile, LaunchStore};
 use super::super::other_era::CallRoute;
+use super::super::status_publisher::StatusPublisher;
 use super::super::switching::{EraOutcome, EraRefusal};
-use super::script::{LAUNCH, StartScript, SupervisedServer, connecting};
-use crate::caller::Offers;
+use super::script::{LAUNCH, StartScript, SupervisedServer, connecting, task_setup};
+use crate::caller::CallerCapabilities;
 use crate::config::{Asks, Protocol};
 use crate::name::ToolName;
-use crate::session::Era;
+use crate::session::{Era, OpenFault};
 use crate::store::{MemoryStore, Store};
+use crate::transport::TransportFault;
 
 const ELICITS: EraEvidence = EraEvidence::NeedsLegacy {
     only_sampling: false,
@@ -75,11 +79,11 @@ fn refusal(era: Era, evidence: EraEvidence) -> EraRefusal {
 }
 
 /// Support for every kind of question.
-fn everything() -> Offers {
-    Offers {
+fn everything() -> CallerCapabilities {
+    CallerCapabilities {
         elicit_form: true,
         sampling: true,
-        ..Offers::default()
+        ..CallerCapabilities::default()
     }
 }
 
@@ -226,7 +230,10 @@ async fn a_server_that_cannot_ask_in_either_era_is_switched_back_once() {
     assert!(
         matches!(
             profile.verdict,
-            Some(EraVerdict::Modern { both: false, .. })
+            Some(EraVerdict::Modern {
+                why: SwitchBackReason::NeitherWorks,
+                ..
+            })
         ),
         "{profile:?}"
     );
@@ -281,7 +288,7 @@ async fn a_confirmed_server_stays_legacy_when_a_handler_asks_in_its_result() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_be_opened_with_legacy_returns_to_modern() {
     let dies = StartScript {
-        fault: Some(crate::session::OpenFault::Channel("ended".to_owned())),
+        fault: Some(OpenFault::Channel("ended".to_owned())),
         ..legacy()
     };
     let supervised = SupervisedServer::eager([modern(), dies, modern()]);
@@ -301,6 +308,114 @@ async fn a_server_that_cannot_be_opened_with_legacy_returns_to_modern() {
     assert_eq!(supervised.starts(), 3);
 }
 
+/// A store that remembers a switch to legacy, made now.
+async fn store_with_switch(confirmed: bool) -> Arc<dyn Store> {
+    let store = store();
+    let profile = LaunchProfile {
+        era: Some(Era::Legacy),
+        verdict: Some(EraVerdict::Legacy {
+            since: seconds(std::time::SystemTime::now()),
+            confirmed,
+        }),
+        ..LaunchProfile::default()
+    };
+    LaunchStore::new(store.clone(), LAUNCH)
+        .store_profile(profile)
+        .await;
+    store
+}
+
+fn failing(fault: OpenFault) -> StartScript {
+    StartScript {
+        fault: Some(fault),
+        ..legacy()
+    }
+}
+
+fn unreachable() -> OpenFault {
+    OpenFault::Transport(TransportFault::NotSent("connection refused".to_owned()))
+}
+
+fn unavailable() -> OpenFault {
+    OpenFault::Transport(TransportFault::Status {
+        status: 503,
+        detail: String::new(),
+        retry_after: None,
+        error: None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_does_not_undo_a_switch() {
+    for fault in [unreachable(), unavailable()] {
+        let store = store_with_switch(false).await;
+        let scripts = [failing(fault), legacy()];
+        let supervised = SupervisedServer::new(connecting(), scripts, store.clone());
+        supervised.until_ready().await;
+        assert_eq!(
+            eras_tried(&supervised),
+            [Some(Era::Legacy), Some(Era::Legacy)]
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_failed_start_undoes_a_confirmed_switch() {
+    let faults = [
+        unreachable(),
+        unavailable(),
+        OpenFault::Channel("ended".to_owned()),
+        OpenFault::Timeout(Duration::from_secs(30)),
+    ];
+    for fault in faults {
+        let store = store_with_switch(true).await;
+        let scripts = [failing(fault.clone()), legacy()];
+        let supervised = SupervisedServer::new(connecting(), scripts, store.clone());
+        supervised.until_ready().await;
+        supervised.handle.stop().await;
+        let profile = remembered(&store).await;
+        assert!(
+            matches!(
+                profile.verdict,
+                Some(EraVerdict::Legacy {
+                    confirmed: true,
+                    ..
+                })
+            ),
+            "{fault}: {profile:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_attempt_does_not_forget_what_this_run_has_learned() {
+    let supervised = SupervisedServer::lazy([legacy()]);
+    let setup = task_setup(supervised.script.clone(), store());
+    let events = setup.events.clone();
+    let (status, _) = StatusPublisher::new(
+        setup.config.name.clone(),
+        connecting(),
+        None,
+        events,
+        Arc::default(),
+    );
+    let profile = LaunchProfile {
+        era: Some(Era::Legacy),
+        ..LaunchProfile::default()
+    };
+    let attempt = ConnectAttempt::new(
+        setup.config.clone(),
+        setup.endpoint.clone(),
+        status,
+        setup.launch_store.clone(),
+        setup.open_options(),
+        Some(profile.clone()),
+    );
+    let (cancel, cancelled) = oneshot::channel();
+    cancel.send(()).unwrap();
+    assert_eq!(attempt.run(cancelled).await.profile, profile);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_question_that_the_caller_cannot_answer_is_no_reason_to_switch() {
     let supervised = SupervisedServer::eager([modern()]);
@@ -311,7 +426,7 @@ async fn a_question_that_the_caller_cannot_answer_is_no_reason_to_switch() {
     assert_eq!(
         supervised
             .handle
-            .era_refused(refusal(Era::Modern, samples), Offers::default())
+            .era_refused(refusal(Era::Modern, samples), CallerCapabilities::default())
             .await,
         None
     );

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, broadcast};
 use super::super::{ServerHandle, ServerResources};
 use super::error_of;
 use super::script::{connecting, entry};
-use crate::caller::Offers;
+use crate::caller::CallerCapabilities;
 use crate::config::{Endpoint, Environment, Protocol, ServerConfig, StdioEndpoint};
 use crate::launch::Launcher;
 use crate::secret::Secret;
@@ -59,9 +59,9 @@ fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> S
         private_folder: None,
         events: broadcast::Sender::new(64),
         changed: Arc::new(Notify::new()),
-        offers: Offers::default(),
+        offers: CallerCapabilities::default(),
         roots: Default::default(),
-        overseer: None,
+        sampling_policy: None,
         connectors: Default::default(),
         offers_cached: false,
     };
@@ -102,7 +102,7 @@ async fn s2_65_a_server_that_does_not_start_reports_why() {
     ];
     for (config, fact) in cases {
         let handle = start(config, None);
-        handle.settled().await;
+        handle.wait_until_settled().await;
         assert_eq!(error_of(&handle.snapshot().state), format!("{fact}"));
         handle.stop().await;
     }
@@ -158,7 +158,7 @@ async fn a_secret_in_quoted_stderr_is_redacted() {
             .insert("TOKEN".to_owned(), Secret::new("s3cr3t-value"));
     });
     let handle = start(config, None);
-    handle.settled().await;
+    handle.wait_until_settled().await;
     assert_eq!(
         error_of(&handle.snapshot().state),
         "exited with status 1 before the handshake was complete (last stderr: \"bad token [secret]\")"
@@ -173,7 +173,7 @@ async fn a_url_server_reports_that_this_build_has_no_http() {
     let mut config = entry();
     config.endpoint = Endpoint::Http(HttpEndpoint::new("https://example.com/mcp"));
     let handle = start(Arc::new(config), None);
-    handle.settled().await;
+    handle.wait_until_settled().await;
     let error = "this build has no HTTP; use one with the feature `http`, or give a `command`";
     assert_eq!(
         handle.snapshot().state,

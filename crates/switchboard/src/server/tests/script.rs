@@ -17,7 +17,7 @@ use super::super::endpoint::{
 use super::super::launch_store::LaunchStore;
 use super::super::stderr::ServerStderr;
 use super::super::{ConnectStep, ServerHandle, State, TaskSetup};
-use crate::caller::{BoxFuture, Offers};
+use crate::caller::{BoxFuture, CallerCapabilities};
 use crate::catalog::{Offerings, ToolDefinition};
 use crate::config::{
     Asks, Endpoint, Fingerprint, Protocol, Scope, ServerConfig, Source, StdioEndpoint,
@@ -468,9 +468,9 @@ pub(super) fn task_setup(endpoint: Arc<dyn ServerEndpoint>, store: Arc<dyn Store
         stderr: ServerStderr::default(),
         endpoint,
         launch_store: LaunchStore::new(store, LAUNCH),
-        offers: Offers::default(),
+        offers: CallerCapabilities::default(),
         roots: Default::default(),
-        overseer: None,
+        sampling_policy: None,
         events: broadcast::Sender::new(1024),
         changed: Arc::new(Notify::new()),
         subscriptions: Default::default(),

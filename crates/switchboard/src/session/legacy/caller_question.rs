@@ -8,7 +8,7 @@ use super::url_elicitation::UrlElicitations;
 use crate::caller::ElicitationKind;
 use crate::session::elicitation::{action_result, elicit_response};
 use crate::session::in_flight::InFlightCall;
-use crate::session::sampling::{Overseer, REJECTED, error_object};
+use crate::session::sampling::{REJECTED, SamplingPolicy, error_object};
 use crate::session::tasks;
 use crate::wire::{RawJson, RequestId};
 
@@ -39,13 +39,13 @@ impl CallerQuestion {
         call: &InFlightCall,
         is_certain: bool,
         url_elicitations: &UrlElicitations,
-        overseer: Option<&Arc<dyn Overseer>>,
+        sampling_policy: Option<&Arc<dyn SamplingPolicy>>,
     ) -> ReplyBody {
         let tool = if is_certain { call.tool_id() } else { None };
         let params = self.params;
         match self.kind {
             CallerQuestionKind::Sampling => {
-                match call.sample(params.clone(), tool, overseer).await {
+                match call.sample(params.clone(), tool, sampling_policy).await {
                     Ok(answer) => ReplyBody::response(&params, Ok(answer)),
                     Err(refusal) => {
                         let (server, reason) = (call.server(), refusal.to_caller);
@@ -82,7 +82,7 @@ impl CallerQuestion {
     /// Whether the caller supports such questions. Sampling is refused later, with a reason.
     pub(super) fn is_offered_by(&self, call: &InFlightCall) -> bool {
         match &self.kind {
-            CallerQuestionKind::Elicitation(kind) => call.caller().offers().answers(kind),
+            CallerQuestionKind::Elicitation(kind) => call.caller().capabilities().answers(kind),
             CallerQuestionKind::Sampling => true,
             CallerQuestionKind::Roots => call.caller().roots().is_some(),
         }

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::session::RequestFault;
 use crate::session::peer::Peer;
 use crate::session::receiver::{Receiver, TaskGuard};
-use crate::transport::{Transport, WireFault};
+use crate::transport::{Transport, TransportFault};
 
 /// A server that was silent for this long is pinged.
 const PING_AFTER: Duration = Duration::from_secs(30);
@@ -72,6 +72,6 @@ fn is_no_response(fault: &RequestFault) -> bool {
     matches!(
         fault,
         RequestFault::Timeout { .. }
-            | RequestFault::Wire(WireFault::NotSent(_) | WireFault::Lost(_))
+            | RequestFault::Transport(TransportFault::NotSent(_) | TransportFault::Lost(_))
     )
 }

@@ -201,7 +201,7 @@ fn attribute_question(
             ask_caller(receiver, id, caused_by, call, is_certain, question);
         }
         Err(reason) => {
-            receiver.oddities().unattributed += 1;
+            receiver.deviations().unattributed += 1;
             receiver.notice_declined(reason);
             respond(receiver, &id, &question.declined(reason));
         }
@@ -320,13 +320,18 @@ fn ask_caller(
         return;
     };
     let url_elicitations = receiver.url_elicitations.clone();
-    let overseer = receiver.options.overseer.clone();
+    let sampling_policy = receiver.options.sampling_policy.clone();
     let (answer_to, withdrawn) = (id.clone(), question.withdrawn());
     let is_answered = Arc::new(AtomicBool::new(false));
     let was_answered = is_answered.clone();
     let task = tokio::spawn(async move {
         // Runs the caller's own code.
-        let asked = question.ask(&call, is_certain, &url_elicitations, overseer.as_ref());
+        let asked = question.ask(
+            &call,
+            is_certain,
+            &url_elicitations,
+            sampling_policy.as_ref(),
+        );
         let reply = catch_panic(asked)
             .await
             .unwrap_or_else(|panicked| ReplyBody::error(INTERNAL_ERROR, &panicked.to_string()));

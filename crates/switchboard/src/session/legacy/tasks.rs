@@ -127,7 +127,7 @@ async fn fetch_result(follower: &mut TaskFollower<'_>, task: &TaskState) -> Requ
     match (result, words) {
         // The error is generic; the status message of the task may explain it better.
         (
-            Err(RequestFault::Answered {
+            Err(RequestFault::ErrorResponse {
                 code,
                 message,
                 data,
@@ -135,7 +135,7 @@ async fn fetch_result(follower: &mut TaskFollower<'_>, task: &TaskState) -> Requ
             Some(words),
         ) if is_end && !message.contains(&words) => {
             let words = Untrusted::new(words).for_terminal_line().to_string();
-            Err(RequestFault::Answered {
+            Err(RequestFault::ErrorResponse {
                 code,
                 message: format!("{message} (of the task: {words})"),
                 data,

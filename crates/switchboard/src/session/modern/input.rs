@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::caller::{ElicitAnswer, ElicitationKind, Offers, Root};
+use crate::caller::{CallerCapabilities, ElicitAnswer, ElicitationKind, Root};
 use crate::session::elicitation::{action_result, elicit_response, read_elicitation};
 use crate::session::in_flight::InFlightCall;
 use crate::session::peer::{Peer, json_string};
@@ -135,7 +135,7 @@ impl<'a> ServerInputRequest<'a> {
 pub(super) struct InputResponder<'a> {
     peer: &'a Peer,
     call: &'a InFlightCall,
-    pub(super) offers: Offers,
+    pub(super) offers: CallerCapabilities,
     pub(super) roots: Option<Vec<Root>>,
 }
 
@@ -149,7 +149,7 @@ impl<'a> InputResponder<'a> {
         Self {
             peer,
             call,
-            offers: call.caller().offers(),
+            offers: call.caller().capabilities(),
             roots,
         }
     }
@@ -185,10 +185,10 @@ impl<'a> InputResponder<'a> {
                 let params = read.params_in(request)?;
                 sampling::check(&params, self.offers.sampling_tools)
                     .map_err(RequestFault::Invalid)?;
-                let overseer = self.peer.receiver.options.overseer.as_ref();
-                let permitted = self
-                    .call
-                    .permit_sampling(params, self.call.tool_id(), overseer);
+                let sampling_policy = self.peer.receiver.options.sampling_policy.as_ref();
+                let permitted =
+                    self.call
+                        .permit_sampling(params, self.call.tool_id(), sampling_policy);
                 permitted
                     .await
                     .map_err(|refusal| RequestFault::Declined(refusal.to_caller))?;
@@ -235,10 +235,10 @@ impl<'a> InputResponder<'a> {
     /// says.
     async fn sample(&self, params: RawJson) -> Result<RawJson, RequestFault> {
         sampling::check(&params, self.offers.sampling_tools).map_err(RequestFault::Invalid)?;
-        let overseer = self.peer.receiver.options.overseer.as_ref();
+        let sampling_policy = self.peer.receiver.options.sampling_policy.as_ref();
         match self
             .call
-            .sample(params, self.call.tool_id(), overseer)
+            .sample(params, self.call.tool_id(), sampling_policy)
             .await
         {
             Ok(answer) => Ok(answer),

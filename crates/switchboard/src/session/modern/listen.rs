@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use crate::session::peer::{Peer, PendingResponse};
 use crate::session::subscriptions::{DesiredSubscriptions, ListenAcknowledgement};
 use crate::session::{Hello, RequestFault, RequestResult, Revision};
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 use crate::wire::RawJson;
 
 /// The delay before a stream that ended is opened again; doubled each time that a stream ends
@@ -148,8 +148,8 @@ async fn wait_before_reopening(
 /// Whether the server refused; otherwise the stream broke.
 fn is_refusal(fault: &RequestFault) -> bool {
     match fault {
-        RequestFault::Answered { .. } | RequestFault::Invalid(_) => true,
-        RequestFault::Wire(WireFault::Status { status, .. }) => {
+        RequestFault::ErrorResponse { .. } | RequestFault::Invalid(_) => true,
+        RequestFault::Transport(TransportFault::Status { status, .. }) => {
             (400..500).contains(status) && ![408, 429].contains(status)
         }
         _ => false,
@@ -185,7 +185,7 @@ async fn open_stream<'a>(
         Ok(Ok(acknowledged)) => agree(peer, lists, wanted, &acknowledged),
         Ok(Err(Some(fault))) => return Err(*fault),
         Ok(Err(None)) => {
-            return Err(RequestFault::Wire(WireFault::Lost(
+            return Err(RequestFault::Transport(TransportFault::Lost(
                 "the subscription ended at once".to_owned(),
             )));
         }

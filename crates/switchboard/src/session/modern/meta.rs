@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde_json::json;
 
 use super::tasks;
-use crate::caller::Offers;
+use crate::caller::CallerCapabilities;
 use crate::event::LogLevel;
 use crate::revision::Revision;
 use crate::session::capabilities::{client_capabilities, client_info};
@@ -15,10 +15,14 @@ use crate::session::capabilities::{client_capabilities, client_info};
 const OFFERS: usize = 32;
 
 /// The members as JSON text. Each combination is encoded once.
-pub(super) fn meta(revision: Revision, offers: Offers, has_roots: bool) -> &'static str {
+pub(super) fn meta(
+    revision: Revision,
+    offers: CallerCapabilities,
+    has_roots: bool,
+) -> &'static str {
     static WRITTEN: [[OnceLock<String>; OFFERS]; Revision::MODERN.len()] =
         [const { [const { OnceLock::new() }; OFFERS] }; Revision::MODERN.len()];
-    let Offers {
+    let CallerCapabilities {
         elicit_form,
         elicit_url,
         sampling,
@@ -32,7 +36,7 @@ pub(super) fn meta(revision: Revision, offers: Offers, has_roots: bool) -> &'sta
     WRITTEN[known.unwrap_or_default()][index].get_or_init(|| write(revision, offers, has_roots))
 }
 
-fn write(revision: Revision, offers: Offers, has_roots: bool) -> String {
+fn write(revision: Revision, offers: CallerCapabilities, has_roots: bool) -> String {
     let mut capabilities = client_capabilities(offers, has_roots.then(|| json!({})));
     capabilities["extensions"] = json!({tasks::EXTENSION: {}});
     let members = json!({
@@ -65,7 +69,7 @@ mod tests {
         for revision in Revision::MODERN {
             for number in 0..OFFERS {
                 let is_set = |bit: u32| number >> bit & 1 == 1;
-                let offers = Offers {
+                let offers = CallerCapabilities {
                     elicit_form: is_set(0),
                     elicit_url: is_set(1),
                     sampling: is_set(2),

@@ -2,19 +2,19 @@
 
 use super::*;
 use crate::caller::{Root, SampleAnswer, Sampling};
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// A caller that answers everything, and records its notices, logs and questions.
 struct RecordingCaller {
     id: CallerId,
-    offers: Offers,
+    offers: CallerCapabilities,
     roots: Option<Vec<Root>>,
     notes: Mutex<Vec<String>>,
     /// The answer to a URL elicitation.
     url_elicitations: ElicitAnswer,
 }
 
-const ALL: Offers = Offers {
+const ALL: CallerCapabilities = CallerCapabilities {
     elicit_form: true,
     elicit_url: true,
     sampling: true,
@@ -46,7 +46,7 @@ impl Caller for RecordingCaller {
         &self.id
     }
 
-    fn offers(&self) -> Offers {
+    fn capabilities(&self) -> CallerCapabilities {
         self.offers
     }
 
@@ -92,7 +92,7 @@ impl Caller for RecordingCaller {
 #[derive(Debug)]
 struct FixedOverseer(Result<(), String>);
 
-impl Overseer for FixedOverseer {
+impl SamplingPolicy for FixedOverseer {
     fn permit<'a>(
         &'a self,
         _: &'a Sampling,
@@ -103,10 +103,11 @@ impl Overseer for FixedOverseer {
 }
 
 fn sampling_options(protocol: Protocol, lets: Result<(), &str>) -> OpenOptions {
-    let overseer: Arc<dyn Overseer> = Arc::new(FixedOverseer(lets.map_err(str::to_owned)));
+    let sampling_policy: Arc<dyn SamplingPolicy> =
+        Arc::new(FixedOverseer(lets.map_err(str::to_owned)));
     OpenOptions {
         offers: ALL,
-        overseer: Some(overseer),
+        sampling_policy: Some(sampling_policy),
         ..options(protocol)
     }
 }
@@ -157,7 +158,7 @@ async fn s3_14_a_question_on_a_response_stream_goes_to_that_calls_caller() {
         [["form anna", "log anna"], ["form bert", "log bert"]]
     );
     assert_eq!(
-        (session.asks(), session.oddities().unattributed),
+        (session.asks(), session.deviations().unattributed),
         (false, 0)
     );
 
@@ -169,7 +170,7 @@ async fn s3_14_a_question_on_a_response_stream_goes_to_that_calls_caller() {
         assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
     }
     assert_eq!(
-        (session.asks(), session.oddities().unattributed),
+        (session.asks(), session.deviations().unattributed),
         (false, 2)
     );
     peer.answer(&of_bert, json!({}));
@@ -192,7 +193,10 @@ async fn s3_20_a_question_of_an_abandoned_call_never_goes_to_another_caller() {
     let of_bert = peer.expect("resources/read").await;
     peer.send(&form("whose", "?"));
     assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
-    assert_eq!((bert.notes(), session.oddities().unattributed), (vec![], 1));
+    assert_eq!(
+        (bert.notes(), session.deviations().unattributed),
+        (vec![], 1)
+    );
 
     // Once the server has responded, it asks no more on behalf of that request.
     peer.answer(&of_anna, json!({}));
@@ -208,7 +212,7 @@ async fn s3_20_a_question_of_an_abandoned_call_never_goes_to_another_caller() {
 /// S3-20: a proxy may end an exchange whose call the server still executes.
 #[tokio::test(start_paused = true)]
 async fn s3_20_a_question_of_a_lost_call_never_goes_to_another_caller() {
-    let status = |status, error: Option<&str>| WireFault::Status {
+    let status = |status, error: Option<&str>| TransportFault::Status {
         status,
         detail: String::new(),
         retry_after: None,
@@ -218,14 +222,17 @@ async fn s3_20_a_question_of_a_lost_call_never_goes_to_another_caller() {
     let answered = json!({"action": "accept", "content": {"by": "bert"}});
     for (fault, expected) in [
         (
-            WireFault::Lost("the connection ended".to_owned()),
+            TransportFault::Lost("the connection ended".to_owned()),
             &declined,
         ),
         (status(502, None), &declined),
         (status(202, None), &declined),
         (status(403, None), &answered),
         (status(500, Some(r#"{"code":1,"message":""}"#)), &answered),
-        (WireFault::NotSent("no connection".to_owned()), &answered),
+        (
+            TransportFault::NotSent("no connection".to_owned()),
+            &answered,
+        ),
     ] {
         let (session, mut peer) = opened(Era::Legacy).await;
         let (anna, bert) = (
@@ -253,7 +260,7 @@ async fn f28_questions_are_withdrawn_with_the_call_that_caused_them() {
             static ID: CallerId = CallerId::from_static("silent");
             &ID
         }
-        fn offers(&self) -> Offers {
+        fn capabilities(&self) -> CallerCapabilities {
             ALL
         }
         fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
@@ -326,7 +333,7 @@ async fn a_cancelled_question_is_withdrawn_whatever_its_id() {
     }
 }
 
-/// T32: sampling is advertised where it is offered, permitted by the overseer, answered byte for
+/// T32: sampling is advertised where it is offered, permitted by the sampling_policy, answered byte for
 /// byte, and counted.
 #[tokio::test(start_paused = true)]
 async fn t32_sampling_is_permitted_answered_and_bounded() {
@@ -440,7 +447,7 @@ async fn t32_modern_sampling_is_answered_in_the_round_and_a_refusal_ends_the_cal
     assert_eq!(refused, RequestFault::Declined("rule x".into()));
     peer.expect_nothing();
     let modest = Arc::new(RecordingCaller {
-        offers: Offers::default(),
+        offers: CallerCapabilities::default(),
         ..RecordingCaller::new("modest")
     });
     let reading = reads(&session, &modest);
@@ -575,7 +582,7 @@ async fn t31_only_the_visiting_caller_is_notified_of_a_completed_page() {
         reading.await.unwrap().unwrap();
     }
 
-    let forms = Offers {
+    let forms = CallerCapabilities {
         elicit_url: false,
         ..ALL
     };
@@ -625,7 +632,7 @@ async fn t31_a_request_that_requires_pages_is_sent_once_more_after_the_visits() 
     peer.send(&needs_pages(&second, &["p3"]));
     assert!(matches!(
         reading.await.unwrap(),
-        Err(RequestFault::Answered { code: -32042, .. })
+        Err(RequestFault::ErrorResponse { code: -32042, .. })
     ));
     assert_eq!(
         anna.notes()[..2],
@@ -662,7 +669,7 @@ async fn t31_an_unconfirmed_visit_is_followed_by_a_retry_and_a_declined_one_is_n
         peer.send(&needs_pages(&first, ids));
         assert!(matches!(
             reading.await.unwrap(),
-            Err(RequestFault::Answered { code: -32042, .. })
+            Err(RequestFault::ErrorResponse { code: -32042, .. })
         ));
         peer.expect_nothing();
     }

@@ -1,7 +1,7 @@
 //! F25: a server that is gone is detected, and a live one is not taken for gone. In paused time.
 
 use super::*;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// An open legacy session on a transport that does not detect its end.
 async fn on_silent_transport() -> (Arc<Session>, ScriptedServer) {
@@ -48,7 +48,7 @@ async fn f25_a_server_that_sends_anything_is_alive() {
             0 => peer.answer(&ping, json!({})),
             1 => peer.respond_error(&ping, -32601),
             2 => {
-                let busy = WireFault::Status {
+                let busy = TransportFault::Status {
                     status: 503,
                     detail: String::new(),
                     retry_after: None,

@@ -27,7 +27,7 @@ async fn f1_s1_23_a_late_request_is_cancelled_and_its_response_ignored() {
     let cancelled = peer.expect("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], request["id"]);
     peer.answer(&request, json!({"late": true}));
-    assert_eq!(session.oddities().unknown_ids, 1);
+    assert_eq!(session.deviations().unknown_ids, 1);
     let again = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
     peer.answer(&request, json!({"contents": []}));
@@ -113,7 +113,7 @@ async fn s3_20_a_question_that_may_belong_to_several_callers_is_declined() {
         peer.next().await,
         json!({"jsonrpc": "2.0", "id": "nobody", "result": {"action": "decline"}})
     );
-    assert_eq!(session.oddities().unattributed, 2);
+    assert_eq!(session.deviations().unattributed, 2);
 }
 
 /// On a legacy session every request gets a response: a supported one a result, any other -32601
@@ -144,7 +144,7 @@ async fn a_request_on_a_modern_session_is_counted_and_not_answered() {
     let (session, mut peer) = opened(Era::Modern).await;
     peer.send(&json!({"id": 1, "method": "ping"}));
     peer.expect_nothing();
-    assert_eq!(session.oddities().forbidden_requests, 1);
+    assert_eq!(session.deviations().forbidden_requests, 1);
 }
 
 /// Modern: questions come in a result; the answers are sent with a new id and the unchanged state.
@@ -235,7 +235,7 @@ async fn f6_t30_responses_with_unknown_ids_are_counted_and_ignored() {
     peer.answer(&request, json!({"mine": 1}));
     peer.answer(&request, json!({"twice": 1}));
     assert_eq!(reading.await.unwrap().unwrap().as_str(), r#"{"mine":1}"#);
-    assert_eq!(session.oddities().unknown_ids, 5);
+    assert_eq!(session.deviations().unknown_ids, 5);
 }
 
 /// F2: junk is skipped and counted; a thousand consecutive lines end the session with a reason.
@@ -261,9 +261,9 @@ async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
         reading.await.unwrap(),
         Err(RequestFault::Closed(_))
     ));
-    let oddities = session.oddities();
+    let deviations = session.deviations();
     assert_eq!(
-        (oddities.junk_lines, oddities.junk_samples.len()),
+        (deviations.junk_lines, deviations.junk_samples.len()),
         (1999, 20)
     );
 }
@@ -276,7 +276,7 @@ async fn f2_a_sample_of_junk_contains_no_part_of_a_secret() {
     let (session, peer) = opened_with(Era::Legacy, options).await;
     let line = format!("{}correct-horse-battery", "x".repeat(190));
     peer.inbound.not_a_message(line.as_bytes());
-    let samples = session.oddities().junk_samples;
+    let samples = session.deviations().junk_samples;
     assert!(!samples[0].raw().contains("corr"), "{samples:?}");
 }
 

@@ -4,11 +4,11 @@ use super::*;
 use crate::catalog::ToolDefinition;
 use crate::catalog::tests::{server, tool};
 use crate::gate::Decision;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// The fault of a busy server, with its Retry-After.
-fn busy(status: u16, seconds: Option<u64>) -> WireFault {
-    WireFault::Status {
+fn busy(status: u16, seconds: Option<u64>) -> TransportFault {
+    TransportFault::Status {
         status,
         detail: String::new(),
         retry_after: seconds.map(Duration::from_secs),
@@ -16,13 +16,13 @@ fn busy(status: u16, seconds: Option<u64>) -> WireFault {
     }
 }
 
-fn lost() -> WireFault {
-    WireFault::Lost("the connection broke".to_owned())
+fn lost() -> TransportFault {
+    TransportFault::Lost("the connection broke".to_owned())
 }
 
 impl ScriptedServer {
     /// Fails a request at the transport.
-    fn fail(&self, request: &Value, fault: WireFault) {
+    fn fail(&self, request: &Value, fault: TransportFault) {
         self.inbound.failed(request["id"].as_u64().unwrap(), fault);
     }
 }
@@ -56,7 +56,7 @@ fn call(
 }
 
 /// Asserts that a call with this fault is sent again after `waits`, or fails.
-async fn check(era: Era, idempotent: bool, fault: WireFault, waits: Option<Duration>) {
+async fn check(era: Era, idempotent: bool, fault: TransportFault, waits: Option<Duration>) {
     let (session, mut peer) = opened(era).await;
     let calling = call(&session, idempotent);
     let first = peer.expect("tools/call").await;
@@ -65,7 +65,7 @@ async fn check(era: Era, idempotent: bool, fault: WireFault, waits: Option<Durat
     let Some(waits) = waits else {
         assert_eq!(
             calling.await.unwrap(),
-            Err(RequestFault::Wire(fault.clone())),
+            Err(RequestFault::Transport(fault.clone())),
             "{era:?} {fault:?}"
         );
         assert_eq!(failed.elapsed(), Duration::ZERO, "{era:?} {fault:?}");
@@ -79,7 +79,7 @@ async fn check(era: Era, idempotent: bool, fault: WireFault, waits: Option<Durat
     peer.fail(&second, fault.clone());
     assert_eq!(
         calling.await.unwrap(),
-        Err(RequestFault::Wire(fault.clone())),
+        Err(RequestFault::Transport(fault.clone())),
         "{era:?} {fault:?}"
     );
     peer.expect_nothing();
@@ -114,7 +114,13 @@ async fn p5_a_call_whose_response_was_lost_is_repeated_only_if_the_entry_says_so
     for era in [Era::Legacy, Era::Modern] {
         check(era, true, lost(), Some(Duration::from_millis(100))).await;
         check(era, false, lost(), None).await;
-        check(era, true, WireFault::NotSent("refused".to_owned()), None).await;
+        check(
+            era,
+            true,
+            TransportFault::NotSent("refused".to_owned()),
+            None,
+        )
+        .await;
     }
 }
 
@@ -219,7 +225,7 @@ async fn f22_handshakes_and_lists_wait_for_a_busy_server() {
     peer.fail(&asked, busy(429, Some(9)));
     assert_eq!(
         reading.await.unwrap(),
-        Err(RequestFault::Wire(busy(429, Some(9))))
+        Err(RequestFault::Transport(busy(429, Some(9))))
     );
     peer.expect_nothing();
 }
@@ -239,7 +245,7 @@ async fn f22_a_retry_after_beyond_the_connect_deadline_fails_at_once() {
         }
         assert_eq!(
             opening.await.unwrap().unwrap_err(),
-            OpenFault::Wire(busy(503, Some(waits)))
+            OpenFault::Transport(busy(503, Some(waits)))
         );
         peer.expect_nothing();
     }

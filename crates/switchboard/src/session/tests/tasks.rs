@@ -9,7 +9,7 @@ use crate::caller::Progress;
 use crate::catalog::ToolDefinition;
 use crate::catalog::tests::{server, tool};
 use crate::gate::Decision;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 const EVERYTHING: &str = r#"{"tasks":{"cancel":{},"list":{},"requests":{"tools":{"call":{}}}}}"#;
 
@@ -37,11 +37,11 @@ impl Caller for ProgressCaller {
         &self.id
     }
 
-    fn offers(&self) -> Offers {
-        Offers {
+    fn capabilities(&self) -> CallerCapabilities {
+        CallerCapabilities {
             elicit_form: true,
             elicit_url: true,
-            ..Offers::default()
+            ..CallerCapabilities::default()
         }
     }
 
@@ -288,7 +288,7 @@ async fn a_failed_modern_task_reports_why() {
         (
             "failed",
             json!({"error": {"code": -32603, "message": "no paper"}}),
-            RequestFault::Answered {
+            RequestFault::ErrorResponse {
                 code: -32603,
                 message: "no paper".into(),
                 data: None,
@@ -329,7 +329,7 @@ async fn a_failed_modern_task_reports_why() {
 /// P5: the task is running, so an error of a poll is no reason to repeat the call.
 #[tokio::test(start_paused = true)]
 async fn p5_a_header_mismatch_means_not_executed_only_in_the_first_response() {
-    let expected = |code| RequestFault::Answered {
+    let expected = |code| RequestFault::ErrorResponse {
         code,
         message: "no".into(),
         data: None,
@@ -406,7 +406,7 @@ async fn f28_dropping_a_call_cancels_its_task() {
         let cancel = peer.expect("tasks/cancel").await;
         assert_eq!(cancel["params"]["taskId"], "t-1");
         peer.answer(&cancel, json!({"resultType": "complete"}));
-        assert_eq!(session.oddities().unknown_ids, 0);
+        assert_eq!(session.deviations().unknown_ids, 0);
         peer.expect_nothing();
     }
 }
@@ -435,7 +435,7 @@ async fn p1_a_task_that_is_created_after_the_deadline_is_cancelled() {
     peer.expect_nothing();
     peer.answer(&request, created(Era::Legacy));
     assert_eq!(peer.expect("tasks/cancel").await["params"]["taskId"], "t-1");
-    assert_eq!(session.oddities().unknown_ids, 0);
+    assert_eq!(session.deviations().unknown_ids, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -701,7 +701,7 @@ async fn a_failed_legacy_task_fails_its_call_with_the_same_error() {
             let message = "no (of the task: no paper)".to_owned();
             assert_eq!(
                 calling.await.unwrap(),
-                Err(RequestFault::Answered {
+                Err(RequestFault::ErrorResponse {
                     code: -32603,
                     message,
                     data: None
@@ -888,7 +888,7 @@ async fn parallel_tasks_are_not_mixed() {
 /// A poll only reads: if the transport loses it, it is repeated, up to three consecutive times.
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_the_transport_loses_is_repeated() {
-    let lost = || WireFault::Lost("the connection broke".into());
+    let lost = || TransportFault::Lost("the connection broke".into());
     let (session, mut peer) = open(None).await;
     for losses in [3, 4] {
         let calling = call(&session, json!({}), &ProgressCaller::named("anna"));
@@ -903,7 +903,7 @@ async fn a_poll_that_the_transport_loses_is_repeated() {
                 .await;
             assert_eq!(calling.await.unwrap().unwrap().as_str(), "{}");
         } else {
-            assert_eq!(calling.await.unwrap(), Err(RequestFault::Wire(lost())));
+            assert_eq!(calling.await.unwrap(), Err(RequestFault::Transport(lost())));
             peer.expect("tasks/cancel").await;
         }
     }

@@ -19,7 +19,9 @@ use crate::panics::catch_panic;
 use crate::revision::{Era, Revision};
 use crate::sync::lock;
 use crate::transport::read_limit::ReadLimit;
-use crate::transport::{Closed, DeliveryOwner, Inbound, MAX_UNACCEPTED, WireFault, unaccepted};
+use crate::transport::{
+    Closed, DeliveryOwner, Inbound, MAX_UNACCEPTED, TransportFault, unaccepted,
+};
 
 /// Requests wait while this many messages are in flight.
 const MAX_IN_FLIGHT: usize = 256;
@@ -132,7 +134,7 @@ impl Channel {
         let inbound = self.inbound.clone();
         let supervised = async move {
             if let (Err(panicked), MessageKey::Request(id)) = (catch_panic(work).await, key) {
-                inbound.failed(id, WireFault::Lost(panicked.to_string()));
+                inbound.failed(id, TransportFault::Lost(panicked.to_string()));
             }
         };
         let task = self.runtime.spawn(supervised).abort_handle();
@@ -394,7 +396,7 @@ mod tests {
 
     impl Inbound for ClosedReasons {
         fn message(&self, _: Incoming, _: MessageOrigin) {}
-        fn failed(&self, _: u64, _: WireFault) {}
+        fn failed(&self, _: u64, _: TransportFault) {}
         fn session_renewed(&self) {}
         fn not_a_message(&self, _: &[u8]) {}
         fn oversized(&self, _: Option<OversizedMessage>) {}

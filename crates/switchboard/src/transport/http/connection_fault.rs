@@ -5,13 +5,13 @@ use std::io;
 
 use super::response::BodyError;
 use super::stack::CONNECT_DEADLINE;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 use crate::untrusted::Untrusted;
 
 /// The fault of a request of the shared pool without a response. `address` is its host and port.
-pub(crate) fn send_fault(error: &reqwest::Error, address: &str) -> WireFault {
+pub(crate) fn send_fault(error: &reqwest::Error, address: &str) -> TransportFault {
     if error.is_builder() {
-        return WireFault::NotSent(format!(
+        return TransportFault::NotSent(format!(
             "invalid request to {address}: {}",
             root_cause(error)
         ));
@@ -20,7 +20,7 @@ pub(crate) fn send_fault(error: &reqwest::Error, address: &str) -> WireFault {
         return pool_fault(error, address);
     }
     if error.is_dns() {
-        return WireFault::NotSent(format!("cannot resolve {address} (check the URL)"));
+        return TransportFault::NotSent(format!("cannot resolve {address} (check the URL)"));
     }
     let kind = if error.is_timeout() {
         Some(io::ErrorKind::TimedOut)
@@ -35,8 +35,8 @@ pub(super) fn connect_fault(
     kind: Option<io::ErrorKind>,
     details: &str,
     address: &str,
-) -> WireFault {
-    WireFault::NotSent(match kind {
+) -> TransportFault {
+    TransportFault::NotSent(match kind {
         Some(io::ErrorKind::TimedOut) => format!(
             "no connection to {address} within {} s",
             CONNECT_DEADLINE.as_secs()
@@ -64,7 +64,7 @@ pub(super) fn connect_fault(
 }
 
 /// The fault of a body that could not be read to its end.
-pub(in crate::transport) fn body_fault(broken: &BodyError, address: &str) -> WireFault {
+pub(in crate::transport) fn body_fault(broken: &BodyError, address: &str) -> TransportFault {
     match broken {
         BodyError::Direct(error) => direct_fault(error, address),
         BodyError::Pooled(error) => pool_fault(error, address),
@@ -72,19 +72,19 @@ pub(in crate::transport) fn body_fault(broken: &BodyError, address: &str) -> Wir
 }
 
 /// The fault of a connection of our own pool that failed before the response was complete.
-pub(super) fn direct_fault(error: &io::Error, address: &str) -> WireFault {
+pub(super) fn direct_fault(error: &io::Error, address: &str) -> TransportFault {
     // The text may contain data from the server.
     let details = Untrusted::new(error.to_string());
     let details = details.for_terminal_line();
-    WireFault::Lost(match error.kind() {
+    TransportFault::Lost(match error.kind() {
         io::ErrorKind::InvalidData => format!("invalid HTTP response from {address}: {details}"),
         kind => connection_ended(Some(kind), &details.to_string(), address),
     })
 }
 
 /// The fault of a connection of the shared pool that failed before the response was complete.
-fn pool_fault(error: &reqwest::Error, address: &str) -> WireFault {
-    WireFault::Lost(match kind(error) {
+fn pool_fault(error: &reqwest::Error, address: &str) -> TransportFault {
+    TransportFault::Lost(match kind(error) {
         kind if kind != Some(io::ErrorKind::ConnectionReset) && error.is_decode() => {
             format!("cannot decompress the response from {address}")
         }

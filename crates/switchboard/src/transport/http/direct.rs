@@ -28,7 +28,7 @@ use super::head::ResponseHead;
 use super::request::HttpRequest;
 use super::stack::{CONNECT_DEADLINE, IDLE_CONNECTION};
 use crate::sync::lock;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// The most idle connections.
 const MAX_IDLE: usize = 256;
@@ -82,7 +82,7 @@ impl DirectPool {
         &self,
         request: &HttpRequest<'_>,
         address: &str,
-    ) -> Result<DirectResponse, WireFault> {
+    ) -> Result<DirectResponse, TransportFault> {
         loop {
             let idle = self.take_idle();
             let was_idle = idle.is_some();
@@ -92,7 +92,7 @@ impl DirectPool {
             };
             match connection.send_request(request, &self.0.authority).await {
                 Ok(head) if head.is_encoded => {
-                    return Err(WireFault::Lost(format!(
+                    return Err(TransportFault::Lost(format!(
                         "{address} sent a compressed response, which was not requested"
                     )));
                 }
@@ -128,7 +128,7 @@ impl DirectPool {
         })
     }
 
-    async fn connect(&self, address: &str) -> Result<Box<HttpConnection>, WireFault> {
+    async fn connect(&self, address: &str) -> Result<Box<HttpConnection>, TransportFault> {
         let connecting = timeout(
             CONNECT_DEADLINE,
             TcpStream::connect((self.0.host.as_str(), self.0.port)),

@@ -13,7 +13,7 @@ use super::response::HttpResponse;
 use super::{HttpStack, HttpTarget, connection_fault, headers, status_fault};
 use crate::secret::Secret;
 use crate::transport::{AuthRejection, Credentials};
-use crate::transport::{ConnectFault, WireFault};
+use crate::transport::{ConnectFault, TransportFault};
 use crate::untrusted::quoted;
 
 /// A token refresh may be followed by a login for more scopes; a further rejection is final.
@@ -90,14 +90,14 @@ impl McpEndpoint {
     pub(in crate::transport) async fn send(
         &self,
         request: HttpRequest<'_>,
-    ) -> Result<HttpResponse, WireFault> {
+    ) -> Result<HttpResponse, TransportFault> {
         let mut rejections = 0;
         loop {
             let sent = self
                 .credentials
                 .authorization()
                 .await
-                .map_err(WireFault::NeedsLogin)?;
+                .map_err(TransportFault::NeedsLogin)?;
             let authorized = sent
                 .as_ref()
                 .map(|sent| with_token(request.extra_headers, sent))
@@ -126,7 +126,7 @@ impl McpEndpoint {
         status: StatusCode,
         challenge: Option<&str>,
         sent: Option<&Secret>,
-    ) -> Result<(), WireFault> {
+    ) -> Result<(), TransportFault> {
         let rejection = AuthRejection {
             status: status.as_u16(),
             challenge,
@@ -135,7 +135,7 @@ impl McpEndpoint {
         self.credentials
             .rejected(rejection)
             .await
-            .map_err(WireFault::NeedsLogin)
+            .map_err(TransportFault::NeedsLogin)
     }
 
     /// Follows redirects that keep method and body, within the origin: no secret of ours is sent
@@ -144,7 +144,7 @@ impl McpEndpoint {
         &self,
         request: &HttpRequest<'_>,
         mut response: HttpResponse,
-    ) -> Result<HttpResponse, WireFault> {
+    ) -> Result<HttpResponse, TransportFault> {
         let mut url = request.url.clone();
         for _ in 0..MAX_REDIRECTS {
             url = redirect_target(&url, &response)?;
@@ -160,7 +160,7 @@ impl McpEndpoint {
         ))
     }
 
-    async fn send_once(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, WireFault> {
+    async fn send_once(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, TransportFault> {
         if let Some(direct) = &self.direct {
             return direct
                 .send(request, &self.address)
@@ -173,9 +173,9 @@ impl McpEndpoint {
     }
 }
 
-fn with_token(extra: Option<&HeaderMap>, token: &Secret) -> Result<HeaderMap, WireFault> {
+fn with_token(extra: Option<&HeaderMap>, token: &Secret) -> Result<HeaderMap, TransportFault> {
     let value = headers::secret_value(token).ok_or_else(|| {
-        WireFault::NotSent(
+        TransportFault::NotSent(
             "the token contains characters that a header cannot carry; log in again".to_owned(),
         )
     })?;
@@ -199,7 +199,7 @@ fn login_challenge(response: &HttpResponse) -> Option<Option<String>> {
 }
 
 /// The target of a redirect, if it may be followed.
-fn redirect_target(from: &Url, response: &HttpResponse) -> Result<Url, WireFault> {
+fn redirect_target(from: &Url, response: &HttpResponse) -> Result<Url, TransportFault> {
     let status = response.status();
     let Some(next) = response
         .text_header(&LOCATION)
@@ -235,8 +235,8 @@ fn redirect_target(from: &Url, response: &HttpResponse) -> Result<Url, WireFault
     Ok(next)
 }
 
-fn redirect_fault(status: StatusCode, fact: &str) -> WireFault {
-    WireFault::Status {
+fn redirect_fault(status: StatusCode, fact: &str) -> TransportFault {
+    TransportFault::Status {
         status: status.as_u16(),
         detail: format!(": {fact}"),
         retry_after: None,

@@ -17,7 +17,7 @@ use super::response::HttpResponse;
 use super::response_reader::{self, ResponsePurpose, ResponseReader};
 use super::{renewal, status_fault};
 use crate::future::BoxFuture;
-use crate::transport::{Closed, Delivery, WireFault};
+use crate::transport::{Closed, Delivery, TransportFault};
 use crate::wire::{Outgoing, RawJson};
 
 /// The upper bound for a request whose caller sets no earlier deadline.
@@ -129,7 +129,7 @@ async fn send_and_read(
     id: u64,
     role: &MessageRole,
     idle_timeout: Option<Duration>,
-) -> Result<(), WireFault> {
+) -> Result<(), TransportFault> {
     // Pinned, so that both branches poll the same future and it is stored once.
     let posting = pin!(post(channel, message, Some(id), role));
     let (response, mut session) = match idle_timeout {
@@ -138,7 +138,7 @@ async fn send_and_read(
             Ok(response) => response?,
             Err(_) => {
                 let address = &channel.endpoint.address;
-                return Err(WireFault::Lost(format!(
+                return Err(TransportFault::Lost(format!(
                     "no response from {address} within {} s",
                     idle_timeout.as_secs()
                 )));
@@ -173,7 +173,7 @@ async fn send_one_way(
         let (response, _) = post(channel, message, None, role).await?;
         drop(block);
         response_reader::drain(response).await;
-        Ok::<_, WireFault>(())
+        Ok::<_, TransportFault>(())
     });
     match sent.await {
         Ok(Ok(())) => {}
@@ -194,7 +194,7 @@ async fn post(
     message: &PostBody,
     id: Option<u64>,
     role: &MessageRole,
-) -> Result<(HttpResponse, Arc<LegacyHttpSession>), WireFault> {
+) -> Result<(HttpResponse, Arc<LegacyHttpSession>), TransportFault> {
     let endpoint = if matches!(role, MessageRole::Response) {
         &channel.reply_endpoint
     } else {
@@ -231,8 +231,8 @@ async fn post(
 }
 
 /// Whether a 404 means an unknown method.
-fn is_method_not_found(fault: &WireFault) -> bool {
-    let WireFault::Status {
+fn is_method_not_found(fault: &TransportFault) -> bool {
+    let TransportFault::Status {
         error: Some(error), ..
     } = fault
     else {
@@ -246,13 +246,15 @@ fn error_code(error: &RawJson) -> Option<i64> {
 }
 
 /// The session id in the response to `initialize`.
-pub(super) fn assigned_session(response: &HttpResponse) -> Result<Option<HeaderValue>, WireFault> {
+pub(super) fn assigned_session(
+    response: &HttpResponse,
+) -> Result<Option<HeaderValue>, TransportFault> {
     let Some(id) = response.header(&SESSION_ID) else {
         return Ok(None);
     };
     match HeaderValue::from_bytes(id) {
         Ok(value) if headers::is_visible_ascii(id) => Ok(Some(value)),
-        _ => Err(WireFault::Lost(
+        _ => Err(TransportFault::Lost(
             "the server assigned a session id with invalid characters".to_owned(),
         )),
     }

@@ -13,7 +13,7 @@ use super::legacy_session::LegacyHttpSession;
 use super::request::HttpRequest;
 use super::response_reader::{self, ResponseOutcome, ResponsePurpose, ResponseReader};
 use super::{exchange, standalone_stream, status_fault};
-use crate::transport::{Closed, WireFault};
+use crate::transport::{Closed, TransportFault};
 
 /// The deadline of the new handshake.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -25,10 +25,10 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub(super) async fn renew(
     channel: &Arc<Channel>,
     forgotten: &HeaderValue,
-) -> Result<(), WireFault> {
+) -> Result<(), TransportFault> {
     let reservation = channel
         .reserve(None)
-        .map_err(|closed| WireFault::Lost(closed.to_string()))?;
+        .map_err(|closed| TransportFault::Lost(closed.to_string()))?;
     let (owned, forgotten, (reply, outcome)) =
         (channel.clone(), forgotten.clone(), oneshot::channel());
     let key = reservation.key;
@@ -40,17 +40,17 @@ pub(super) async fn renew(
     channel.spawn(key, Box::pin(work));
     outcome
         .await
-        .unwrap_or_else(|_| Err(WireFault::Lost(Closed.to_string())))
+        .unwrap_or_else(|_| Err(TransportFault::Lost(Closed.to_string())))
 }
 
-async fn renew_once(channel: &Arc<Channel>, forgotten: &HeaderValue) -> Result<(), WireFault> {
+async fn renew_once(channel: &Arc<Channel>, forgotten: &HeaderValue) -> Result<(), TransportFault> {
     let _one = channel.renewal_lock.lock().await;
     if channel.legacy().id.as_ref() != Some(forgotten) {
         return Ok(());
     }
     let outcome = match timeout(DEADLINE, reinitialize(channel)).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(WireFault::Lost(format!(
+        Err(_) => Err(TransportFault::Lost(format!(
             "no response to a new handshake within {} s",
             DEADLINE.as_secs()
         ))),
@@ -71,11 +71,11 @@ async fn renew_once(channel: &Arc<Channel>, forgotten: &HeaderValue) -> Result<(
 }
 
 /// Repeats the handshake. Its result is ignored: the session continues with what was negotiated.
-async fn reinitialize(channel: &Arc<Channel>) -> Result<(), WireFault> {
+async fn reinitialize(channel: &Arc<Channel>) -> Result<(), TransportFault> {
     let endpoint = &channel.endpoint;
     let legacy = channel.legacy();
     let Some((id, initialize)) = &legacy.initialize else {
-        return Err(WireFault::Lost(
+        return Err(TransportFault::Lost(
             "there was no handshake to repeat".to_owned(),
         ));
     };
@@ -95,7 +95,7 @@ async fn reinitialize(channel: &Arc<Channel>) -> Result<(), WireFault> {
     // The new session is not known to the channel yet, so nothing is resumed in it.
     reader.read(response, false).await?;
     if reader.answered != Some(ResponseOutcome::Result) {
-        return Err(WireFault::Lost(
+        return Err(TransportFault::Lost(
             "the server rejected the new handshake".to_owned(),
         ));
     }

@@ -16,7 +16,7 @@ use super::legacy_session::LegacyHttpSession;
 use super::response::HttpResponse;
 use super::{connection_fault, standalone_stream, status_fault};
 use crate::transport::read_limit::{PIECE_BYTES, Pacer, ReadUsage};
-use crate::transport::{MessageOrigin, WireFault};
+use crate::transport::{MessageOrigin, TransportFault};
 use crate::untrusted::quoted;
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::lines::SHARED_LINE_BYTES;
@@ -106,7 +106,7 @@ impl<'a> ResponseReader<'a> {
         &mut self,
         mut response: HttpResponse,
         is_resumable: bool,
-    ) -> Result<(), WireFault> {
+    ) -> Result<(), TransportFault> {
         match media_type(response.header(&CONTENT_TYPE)) {
             MediaType::Events => {
                 let mut frames = EventFrames::new(self.channel.endpoint.max_message_bytes);
@@ -135,7 +135,7 @@ impl<'a> ResponseReader<'a> {
     }
 
     /// Reads a body with one message or a batch.
-    async fn read_body(&mut self, response: &mut HttpResponse) -> Result<(), WireFault> {
+    async fn read_body(&mut self, response: &mut HttpResponse) -> Result<(), TransportFault> {
         let max_bytes = self.channel.endpoint.max_message_bytes;
         let mut first = Bytes::new();
         let mut collected = BytesMut::new();
@@ -191,14 +191,14 @@ impl<'a> ResponseReader<'a> {
         }
         if read.is_err() {
             let start = String::from_utf8_lossy(&body[..body.len().min(200)]);
-            return Err(WireFault::Lost(format!(
+            return Err(TransportFault::Lost(format!(
                 "the response from {address} is not a JSON-RPC message: {}",
                 quoted(&start)
             )));
         }
         match self.answered {
             Some(_) => Ok(()),
-            None => Err(WireFault::Lost(format!(
+            None => Err(TransportFault::Lost(format!(
                 "the response from {address} does not answer the request"
             ))),
         }
@@ -219,16 +219,16 @@ impl<'a> ResponseReader<'a> {
         let fact = format!(
             "{address} sent a message of more than {limit} bytes, and no response before it"
         );
-        inbound.failed(self.id, WireFault::Lost(fact));
+        inbound.failed(self.id, TransportFault::Lost(fact));
     }
 
     /// Resumes a broken stream, as often as needed.
     async fn resume(
         &mut self,
-        mut broken: WireFault,
+        mut broken: TransportFault,
         frames: &mut EventFrames,
         is_resumable: bool,
-    ) -> Result<(), WireFault> {
+    ) -> Result<(), TransportFault> {
         let mut failed_resumes = 0;
         while let (true, Some(last_id)) = (is_resumable, frames.last_id().map(str::to_owned)) {
             if failed_resumes == MAX_FAILED_RESUMES {
@@ -276,8 +276,9 @@ impl<'a> ResponseReader<'a> {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => {
                     let address = &self.channel.endpoint.address;
-                    let fault =
-                        WireFault::Lost(format!("{address} ended the stream without a response"));
+                    let fault = TransportFault::Lost(format!(
+                        "{address} ended the stream without a response"
+                    ));
                     return StreamEnd::Broken { fault, has_events };
                 }
                 Err(fault) => return StreamEnd::Broken { fault, has_events },
@@ -445,7 +446,7 @@ impl<'a> ResponseReader<'a> {
         }
     }
 
-    async fn chunk(&self, response: &mut HttpResponse) -> Result<Option<Bytes>, WireFault> {
+    async fn chunk(&self, response: &mut HttpResponse) -> Result<Option<Bytes>, TransportFault> {
         next_chunk(self.channel, response, self.idle_timeout).await
     }
 }
@@ -455,14 +456,14 @@ pub(super) async fn next_chunk(
     channel: &Channel,
     response: &mut HttpResponse,
     idle_timeout: Option<Duration>,
-) -> Result<Option<Bytes>, WireFault> {
+) -> Result<Option<Bytes>, TransportFault> {
     let address = &channel.endpoint.address;
     let chunk = match (response.buffered_chunk(), idle_timeout) {
         (Some(chunk), _) => chunk,
         (None, None) => response.chunk().await,
         (None, Some(idle_timeout)) => {
             timeout(idle_timeout, response.chunk()).await.map_err(|_| {
-                WireFault::Lost(format!(
+                TransportFault::Lost(format!(
                     "no data from {address} for {} s",
                     idle_timeout.as_secs()
                 ))
@@ -480,7 +481,10 @@ pub(super) fn is_message(name: &str, data: &EventData<'_>) -> bool {
 /// How a stream ended.
 enum StreamEnd {
     Answered,
-    Broken { fault: WireFault, has_events: bool },
+    Broken {
+        fault: TransportFault,
+        has_events: bool,
+    },
 }
 
 /// The content type of a response.
@@ -509,9 +513,9 @@ pub(super) fn media_type(content_type: Option<&[u8]>) -> MediaType {
     }
 }
 
-fn missing_response(response: &HttpResponse) -> WireFault {
+fn missing_response(response: &HttpResponse) -> TransportFault {
     let detail = ": the server accepted the request and sent no response".to_owned();
-    WireFault::Status {
+    TransportFault::Status {
         status: response.status().as_u16(),
         detail,
         retry_after: None,

@@ -16,7 +16,7 @@ use super::response::HttpResponse;
 use super::response_reader::{self, MediaType};
 use super::{renewal, status_fault};
 use crate::transport::read_limit::{PIECE_BYTES, Pacer};
-use crate::transport::{Inbound, MessageOrigin, WireFault, supervised};
+use crate::transport::{Inbound, MessageOrigin, TransportFault, supervised};
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::{RawJson, parse};
 
@@ -56,7 +56,7 @@ pub(super) async fn open(
     channel: &Channel,
     session: &LegacyHttpSession,
     last_id: Option<&str>,
-) -> Result<HttpResponse, WireFault> {
+) -> Result<HttpResponse, TransportFault> {
     let endpoint = &channel.endpoint;
     let mut headers = session.add_headers(&endpoint.get_headers);
     // The parser drops ids that a header cannot carry.
@@ -69,7 +69,7 @@ pub(super) async fn open(
     )
     .await;
     let response = asked.unwrap_or_else(|_| {
-        Err(WireFault::Lost(
+        Err(TransportFault::Lost(
             "timed out opening the event stream".to_owned(),
         ))
     })?;
@@ -104,7 +104,7 @@ async fn listen(channel: Arc<Channel>) {
                 let was_useful = read(&channel, response, &mut frames).await;
                 failures = if was_useful { 0 } else { failures + 1 };
             }
-            Err(WireFault::Status {
+            Err(TransportFault::Status {
                 status,
                 retry_after,
                 ..
@@ -114,17 +114,17 @@ async fn listen(channel: Arc<Channel>) {
             }
             // The server has lost the session, which no request may notice for a long time. The
             // renewal starts a new stream.
-            Err(WireFault::Status { status: 404, .. }) if has_opened => {
+            Err(TransportFault::Status { status: 404, .. }) if has_opened => {
                 if let Some(forgotten) = &session.id {
                     let _ = renewal::renew(&channel, forgotten).await;
                 }
                 return;
             }
             // A token that could not be refreshed now may be refreshed later.
-            Err(WireFault::NeedsLogin(_)) if has_opened => failures += 1,
+            Err(TransportFault::NeedsLogin(_)) if has_opened => failures += 1,
             // The server has no such stream (405), or rejects the request.
-            Err(WireFault::Status { .. } | WireFault::NeedsLogin(_)) => return,
-            Err(WireFault::NotSent(_) | WireFault::Lost(_)) => failures += 1,
+            Err(TransportFault::Status { .. } | TransportFault::NeedsLogin(_)) => return,
+            Err(TransportFault::NotSent(_) | TransportFault::Lost(_)) => failures += 1,
         }
         is_first = false;
         sleep(reconnect_delay(requested.or(frames.retry()), failures)).await;
@@ -144,11 +144,11 @@ fn is_retryable(status: u16, has_opened: bool, failures: u32) -> bool {
 }
 
 /// Whether a stream that was open before may be opened again after this fault.
-pub(super) fn may_open_later(fault: &WireFault) -> bool {
+pub(super) fn may_open_later(fault: &TransportFault) -> bool {
     match fault {
-        WireFault::Status { status, .. } => is_retryable(*status, false, MAX_FAILURES),
-        WireFault::NotSent(_) | WireFault::Lost(_) => true,
-        WireFault::NeedsLogin(_) => false,
+        TransportFault::Status { status, .. } => is_retryable(*status, false, MAX_FAILURES),
+        TransportFault::NotSent(_) | TransportFault::Lost(_) => true,
+        TransportFault::NeedsLogin(_) => false,
     }
 }
 

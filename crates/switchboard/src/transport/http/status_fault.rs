@@ -7,7 +7,7 @@ use reqwest::header::RETRY_AFTER;
 use tokio::time::{Instant, timeout_at};
 
 use super::response::HttpResponse;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 use crate::untrusted::Untrusted;
 use crate::wire::{Incoming, RawJson, RequestId, parse};
 
@@ -25,7 +25,7 @@ const MAX_PAGE_CHARACTERS: usize = 120;
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Reads an error response to request `id`.
-pub(in crate::transport) async fn read(response: HttpResponse, id: Option<u64>) -> WireFault {
+pub(in crate::transport) async fn read(response: HttpResponse, id: Option<u64>) -> TransportFault {
     let status = response.status().as_u16();
     let retry_after = response
         .text_header(&RETRY_AFTER)
@@ -38,7 +38,7 @@ pub(in crate::transport) async fn read(response: HttpResponse, id: Option<u64>) 
 pub(in crate::transport) async fn wrong_content_type(
     response: HttpResponse,
     kind: &str,
-) -> WireFault {
+) -> TransportFault {
     let status = response.status().as_u16();
     let excerpt = excerpt(&body_start(response).await);
     let kind = match kind {
@@ -48,7 +48,7 @@ pub(in crate::transport) async fn wrong_content_type(
     let detail = format!(
         ": answered with {kind} instead of JSON or events{excerpt} (is this the URL of an MCP endpoint?)"
     );
-    WireFault::Status {
+    TransportFault::Status {
         status,
         detail,
         retry_after: None,
@@ -56,7 +56,12 @@ pub(in crate::transport) async fn wrong_content_type(
     }
 }
 
-fn fault(status: u16, retry_after: Option<Duration>, body: &[u8], id: Option<u64>) -> WireFault {
+fn fault(
+    status: u16,
+    retry_after: Option<Duration>,
+    body: &[u8],
+    id: Option<u64>,
+) -> TransportFault {
     let error = error_object(body, id);
     let mut detail = match &error {
         Some(error) => message(error),
@@ -65,7 +70,7 @@ fn fault(status: u16, retry_after: Option<Duration>, body: &[u8], id: Option<u64
     if let Some(wait) = retry_after {
         detail.push_str(&format!("; retry after {} s", wait.as_secs()));
     }
-    WireFault::Status {
+    TransportFault::Status {
         status,
         detail,
         retry_after,
@@ -254,7 +259,7 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, expected: &str, error: Option<&str>) {
-        let expected = WireFault::Status {
+        let expected = TransportFault::Status {
             status: 500,
             detail: expected.to_owned(),
             retry_after: None,

@@ -15,7 +15,7 @@ use crate::transport::http::endpoint::McpEndpoint;
 use crate::transport::http::request::HttpRequest;
 use crate::transport::http::status_fault;
 use crate::transport::read_limit::ReadLimit;
-use crate::transport::{Inbound, WireFault};
+use crate::transport::{Inbound, TransportFault};
 
 /// The deadline of a request's POST. A server may hold it until it has sent the response, so it is
 /// as long as any call; cancelling the call aborts it.
@@ -58,7 +58,7 @@ pub(super) async fn run(
 
 /// Fails each request with the fault of a stream that could not be opened, until the channel is
 /// closed.
-async fn refuse(fault: &WireFault, queue: &PostQueue, inbound: &dyn Inbound) {
+async fn refuse(fault: &TransportFault, queue: &PostQueue, inbound: &dyn Inbound) {
     while let Some(command) = queue.take().await {
         if let PostCommand::Post(message) = command {
             queue.finished(message.id.is_some());
@@ -93,7 +93,7 @@ struct PostTarget {
 struct PostOutcome {
     id: Option<u64>,
     is_exclusive: bool,
-    outcome: Result<(), WireFault>,
+    outcome: Result<(), TransportFault>,
 }
 
 /// The events that the connection's task handles.
@@ -195,7 +195,7 @@ impl SseConnection {
         let fault = outcome.err()?;
         let forgotten = matches!(
             fault,
-            WireFault::Status {
+            TransportFault::Status {
                 status: 404 | 410,
                 ..
             }
@@ -210,7 +210,7 @@ impl SseConnection {
 }
 
 impl PostTarget {
-    async fn post(&self, message: QueuedMessage) -> Result<(), WireFault> {
+    async fn post(&self, message: QueuedMessage) -> Result<(), TransportFault> {
         let QueuedMessage {
             id,
             body,
@@ -250,7 +250,7 @@ impl PostTarget {
         };
         match timeout(limit, taken).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(WireFault::Lost(format!(
+            Err(_) => Err(TransportFault::Lost(format!(
                 "{address} did not accept a message within {} s",
                 limit.as_secs()
             ))),

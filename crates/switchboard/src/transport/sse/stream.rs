@@ -14,7 +14,7 @@ use crate::transport::http::response::HttpResponse;
 use crate::transport::http::standalone_stream::deliver;
 use crate::transport::http::{connection_fault, status_fault};
 use crate::transport::read_limit::{PIECE_BYTES, Pacer, ReadLimit};
-use crate::transport::{Inbound, WireFault};
+use crate::transport::{Inbound, TransportFault};
 use crate::untrusted::quoted;
 use crate::wire::events::{EventFrames, ServerEvent};
 
@@ -40,10 +40,10 @@ impl<'a> SseStream<'a> {
         endpoint: &McpEndpoint,
         inbound: &dyn Inbound,
         limit: &'a ReadLimit,
-    ) -> Result<Self, WireFault> {
+    ) -> Result<Self, TransportFault> {
         match timeout(OPEN_DEADLINE, Self::begin(endpoint, inbound, limit)).await {
             Ok(opened) => opened,
-            Err(_) => Err(WireFault::Lost(format!(
+            Err(_) => Err(TransportFault::Lost(format!(
                 "no `endpoint` event from {} within {} s",
                 endpoint.address,
                 OPEN_DEADLINE.as_secs()
@@ -55,7 +55,7 @@ impl<'a> SseStream<'a> {
         endpoint: &McpEndpoint,
         inbound: &dyn Inbound,
         limit: &'a ReadLimit,
-    ) -> Result<Self, WireFault> {
+    ) -> Result<Self, TransportFault> {
         let response = endpoint
             .send(HttpRequest::get(&endpoint.url, &endpoint.get_headers))
             .await?;
@@ -109,7 +109,7 @@ impl<'a> SseStream<'a> {
                         "{} ended the stream before its `endpoint` event",
                         endpoint.address
                     );
-                    return Err(WireFault::Lost(fact));
+                    return Err(TransportFault::Lost(fact));
                 }
                 Err(fault) => return Err(fault),
             }
@@ -138,7 +138,7 @@ impl<'a> SseStream<'a> {
     }
 
     /// The next part to handle, within the read limit; `None` at the end. Cancel-safe.
-    async fn piece(&mut self) -> Result<Option<Bytes>, WireFault> {
+    async fn piece(&mut self) -> Result<Option<Bytes>, TransportFault> {
         if let Some(pause) = self.pacer.pause() {
             pause.await;
         }
@@ -158,9 +158,9 @@ impl<'a> SseStream<'a> {
 
 /// The URL to post messages to. It must be within the origin of the stream, since the server's
 /// credentials are sent there.
-fn destination(base: &Url, data: &[u8]) -> Result<Url, WireFault> {
+fn destination(base: &Url, data: &[u8]) -> Result<Url, TransportFault> {
     let refused = |fact: String| {
-        WireFault::NotSent(format!(
+        TransportFault::NotSent(format!(
             "its `endpoint` event {fact}; nothing was sent there"
         ))
     };
@@ -195,7 +195,7 @@ mod tests {
             let got = destination(&base, data.as_bytes()).map(String::from);
             let expected = expected
                 .map(str::to_owned)
-                .map_err(|fact| WireFault::NotSent(fact.to_owned()));
+                .map_err(|fact| TransportFault::NotSent(fact.to_owned()));
             assert_eq!(got, expected, "{data}");
         };
         check(

@@ -9,7 +9,7 @@ struct Ignore;
 
 impl Inbound for Ignore {
     fn message(&self, _: Incoming, _: MessageOrigin) {}
-    fn failed(&self, _: u64, _: WireFault) {}
+    fn failed(&self, _: u64, _: TransportFault) {}
     fn session_renewed(&self) {}
     fn not_a_message(&self, _: &[u8]) {}
     fn oversized(&self, _: Option<OversizedMessage>) {}
@@ -48,7 +48,7 @@ fn a_response_that_is_not_utf8_fails_its_request_at_once() {
 
     impl Inbound for Failures {
         fn message(&self, _: Incoming, _: MessageOrigin) {}
-        fn failed(&self, id: u64, fault: WireFault) {
+        fn failed(&self, id: u64, fault: TransportFault) {
             lock(&self.0).push(format!("{id}: {fault}"));
         }
         fn session_renewed(&self) {}

@@ -6,22 +6,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{HttpWire, Protocol};
-use crate::server::Wire;
+use crate::config::{HttpTransportKind, Protocol};
+use crate::server::DetectedTransport;
 use crate::session::{Era, OpenFault};
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// The transport and era that worked last time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KnownWire {
-    pub(super) wire: Wire,
+    pub(super) wire: DetectedTransport,
     pub(super) era: Era,
 }
 
 /// What the entry permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WirePlan {
-    pub(super) wire: HttpWire,
+    pub(super) wire: HttpTransportKind,
     pub(super) protocol: Protocol,
     /// The URL may be a base URL, with an HTTP+SSE stream at `/sse` below it.
     pub(super) sse_path_fallback: bool,
@@ -30,7 +30,7 @@ pub(super) struct WirePlan {
 /// One combination of transport and era to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WireAttempt {
-    pub(super) wire: Wire,
+    pub(super) wire: DetectedTransport,
     pub(super) protocol: Protocol,
     pub(super) known_era: Option<Era>,
     /// At `/sse` below the URL instead of the URL itself.
@@ -45,12 +45,13 @@ impl WirePlan {
         match (known, era) {
             (
                 Some(KnownWire {
-                    wire: Wire::Http, ..
+                    wire: DetectedTransport::Http,
+                    ..
                 })
                 | None,
                 Some(era),
             ) => Some(KnownWire {
-                wire: Wire::Http,
+                wire: DetectedTransport::Http,
                 era,
             }),
             _ => known,
@@ -59,17 +60,18 @@ impl WirePlan {
 
     /// Whether the server, not the entry, determined the era.
     pub(super) fn is_era_from_server(self, found: KnownWire) -> bool {
-        self.protocol == Protocol::Auto || found.wire == Wire::Sse
+        self.protocol == Protocol::Auto || found.wire == DetectedTransport::Sse
     }
 
     /// The first attempt.
     pub(super) fn first(self, known: Option<KnownWire>) -> WireAttempt {
         match (self.wire, known) {
-            (HttpWire::Sse, _) => SSE,
+            (HttpTransportKind::Sse, _) => SSE,
             (
-                HttpWire::Auto,
+                HttpTransportKind::Auto,
                 Some(KnownWire {
-                    wire: Wire::Sse, ..
+                    wire: DetectedTransport::Sse,
+                    ..
                 }),
             ) if self.protocol != Protocol::Modern => WireAttempt {
                 remembered: true,
@@ -79,7 +81,7 @@ impl WirePlan {
             (
                 _,
                 Some(KnownWire {
-                    wire: Wire::Http,
+                    wire: DetectedTransport::Http,
                     era: Era::Legacy,
                 }),
             ) if self.protocol == Protocol::Auto => WireAttempt {
@@ -98,24 +100,27 @@ impl WirePlan {
             // Other transports at the same address would fail in the same way.
             OpenFault::NeedsLogin(_)
             | OpenFault::ProtocolViolation(_)
-            | OpenFault::Wire(WireFault::NotSent(_)) => None,
+            | OpenFault::Transport(TransportFault::NotSent(_)) => None,
             _ if step.remembered => Some(self.probe()),
             // Without the probe, the server's refusal states its reason.
             OpenFault::RefusedAfterProbe if step.protocol == Protocol::Auto => Some(WireAttempt {
                 protocol: Protocol::Legacy,
                 ..step
             }),
-            OpenFault::WrongWire(_)
-                if step.wire == Wire::Http
-                    && self.wire == HttpWire::Auto
+            OpenFault::WrongTransport(_)
+                if step.wire == DetectedTransport::Http
+                    && self.wire == HttpTransportKind::Auto
                     && self.protocol != Protocol::Modern =>
             {
                 Some(SSE)
             }
             // The response was not an event stream. A server error (5xx) does not show where the
             // stream is.
-            OpenFault::WrongWire(_) | OpenFault::Wire(WireFault::Status { status: ..500, .. })
-                if step.wire == Wire::Sse && self.sse_path_fallback && !step.at_sse_path =>
+            OpenFault::WrongTransport(_)
+            | OpenFault::Transport(TransportFault::Status { status: ..500, .. })
+                if step.wire == DetectedTransport::Sse
+                    && self.sse_path_fallback
+                    && !step.at_sse_path =>
             {
                 Some(WireAttempt {
                     at_sse_path: true,
@@ -129,9 +134,9 @@ impl WirePlan {
     /// The first attempt when nothing is remembered.
     fn probe(self) -> WireAttempt {
         match self.wire {
-            HttpWire::Sse => SSE,
-            HttpWire::Auto | HttpWire::Streamable => WireAttempt {
-                wire: Wire::Http,
+            HttpTransportKind::Sse => SSE,
+            HttpTransportKind::Auto | HttpTransportKind::Streamable => WireAttempt {
+                wire: DetectedTransport::Http,
                 protocol: self.protocol,
                 known_era: None,
                 at_sse_path: false,
@@ -143,7 +148,7 @@ impl WirePlan {
 
 /// HTTP+SSE has the legacy era only.
 const SSE: WireAttempt = WireAttempt {
-    wire: Wire::Sse,
+    wire: DetectedTransport::Sse,
     protocol: Protocol::Legacy,
     known_era: None,
     at_sse_path: false,
@@ -159,24 +164,30 @@ mod tests {
 
     /// Every fault that an attempt can meet.
     fn faults() -> Vec<(&'static str, OpenFault)> {
-        let status = |status| WireFault::Status {
+        let status = |status| TransportFault::Status {
             status,
             detail: String::new(),
             retry_after: None,
             error: None,
         };
         vec![
-            ("wrong wire", OpenFault::WrongWire("HTTP 404".to_owned())),
+            (
+                "wrong wire",
+                OpenFault::WrongTransport("HTTP 404".to_owned()),
+            ),
             ("probed", OpenFault::RefusedAfterProbe),
             ("refused", OpenFault::Refused("no".to_owned())),
             ("ended", OpenFault::Channel("ended".to_owned())),
-            ("lost", OpenFault::Wire(WireFault::Lost("reset".to_owned()))),
-            ("500", OpenFault::Wire(status(500))),
-            ("a page", OpenFault::Wire(status(200))),
+            (
+                "lost",
+                OpenFault::Transport(TransportFault::Lost("reset".to_owned())),
+            ),
+            ("500", OpenFault::Transport(status(500))),
+            ("a page", OpenFault::Transport(status(200))),
             ("late", OpenFault::Timeout(Duration::from_secs(1))),
             (
                 "unreachable",
-                OpenFault::Wire(WireFault::NotSent("refused".to_owned())),
+                OpenFault::Transport(TransportFault::NotSent("refused".to_owned())),
             ),
             ("login", OpenFault::NeedsLogin(NeedsLogin::new("401"))),
             (
@@ -231,7 +242,7 @@ mod tests {
 
     #[test]
     fn f21_a_url_is_tried_by_the_specifications_rules() {
-        use HttpWire::{Auto, Sse, Streamable};
+        use HttpTransportKind::{Auto, Sse, Streamable};
         let plan = |wire, protocol| WirePlan {
             wire,
             protocol,
@@ -252,15 +263,15 @@ mod tests {
             ("late", "Http Auto"),
         ];
         let sse = Some(KnownWire {
-            wire: Wire::Sse,
+            wire: DetectedTransport::Sse,
             era: Era::Legacy,
         });
         let legacy = Some(KnownWire {
-            wire: Wire::Http,
+            wire: DetectedTransport::Http,
             era: Era::Legacy,
         });
         let modern = Some(KnownWire {
-            wire: Wire::Http,
+            wire: DetectedTransport::Http,
             era: Era::Modern,
         });
 
@@ -323,7 +334,7 @@ mod tests {
             ][..],
         );
         check(
-            plan(HttpWire::Sse),
+            plan(HttpTransportKind::Sse),
             None,
             &[base, ("Sse Legacy at_sse_path", &[])],
         );
@@ -332,7 +343,7 @@ mod tests {
             &[("wrong wire", "Sse Legacy"), ("probed", "Http Legacy")][..],
         );
         check(
-            plan(HttpWire::Auto),
+            plan(HttpTransportKind::Auto),
             None,
             &[probe, base, ("Sse Legacy at_sse_path", &[])],
         );

@@ -23,7 +23,7 @@ async fn pool() -> (DirectPool, Url, TcpListener) {
 }
 
 /// Sends a request and reads the whole response.
-async fn send(pool: &DirectPool, url: &Url, body: &Bytes) -> Result<Vec<u8>, WireFault> {
+async fn send(pool: &DirectPool, url: &Url, body: &Bytes) -> Result<Vec<u8>, TransportFault> {
     let headers = HeaderMap::new();
     let mut answer = pool
         .send(&HttpRequest::post(url, &headers, body), "here")

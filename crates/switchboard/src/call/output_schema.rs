@@ -30,18 +30,18 @@ impl HostState {
         result: &RawJson,
         caller: &Arc<dyn Caller>,
     ) -> Option<String> {
-        let misfit = of_result(self, tool, result).await?;
+        let schema_violation = find_violation(self, tool, result).await?;
         caller.notice(&format!(
-            "server \"{}\", tool {}: {misfit}",
+            "server \"{}\", tool {}: {schema_violation}",
             tool.id.server,
             shown(tool)
         ));
-        Some(misfit)
+        Some(schema_violation)
     }
 }
 
 /// The violation, in one line safe to show.
-async fn of_result(host: &HostState, tool: &Tool, result: &RawJson) -> Option<String> {
+async fn find_violation(host: &HostState, tool: &Tool, result: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Fields<'a> {
@@ -65,7 +65,7 @@ async fn of_result(host: &HostState, tool: &Tool, result: &RawJson) -> Option<St
         );
     };
     let (hash, bytes) = (tool.definition.hash, structured.as_bytes().len());
-    let misfit = if bytes <= MAX_INLINE_BYTES {
+    let schema_violation = if bytes <= MAX_INLINE_BYTES {
         host.validators.check_result(hash, schema, &structured)
     } else if bytes <= MAX_BYTES {
         let (validators, schema) = (host.validators.clone(), schema.clone());
@@ -76,7 +76,9 @@ async fn of_result(host: &HostState, tool: &Tool, result: &RawJson) -> Option<St
     } else {
         None
     };
-    misfit.map(|misfit| format!("its structuredContent does not fit its output schema: {misfit}"))
+    schema_violation.map(|schema_violation| {
+        format!("its structuredContent does not fit its output schema: {schema_violation}")
+    })
 }
 
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {

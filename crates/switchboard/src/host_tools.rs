@@ -231,13 +231,13 @@ impl HostToolReader {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
             return Err(format!(
-                "{} cannot name a tool; expected 1 to 64 of A-Z a-z 0-9 _ -",
+                "{} is not a valid tool name; expected 1 to 64 characters of A-Z a-z 0-9 _ -",
                 quoted(name)
             ));
         }
         if !self.taken.insert(name.clone()) {
             return Err(format!(
-                "there are two tools named {name}; a name is one tool's"
+                "there are two tools named {name}; give each tool its own name"
             ));
         }
         let mut raw =
@@ -260,7 +260,7 @@ impl HostToolReader {
             launch: Fingerprint([0; 32]),
             idempotent: false,
             place,
-            server_place: usize::MAX,
+            server_index: usize::MAX,
             rule_matches: RuleMatchCache::default(),
             effect,
         })

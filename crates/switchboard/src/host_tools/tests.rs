@@ -68,15 +68,15 @@ fn an_invalid_host_tool_is_an_error_that_names_it() {
     };
     check(
         vec![NamedTool("a b", object())],
-        "\"a b\" cannot name a tool; expected 1 to 64 of A-Z a-z 0-9 _ -",
+        "\"a b\" is not a valid tool name; expected 1 to 64 characters of A-Z a-z 0-9 _ -",
     );
     check(
         vec![NamedTool("", object())],
-        "\"\" cannot name a tool; expected 1 to 64 of A-Z a-z 0-9 _ -",
+        "\"\" is not a valid tool name; expected 1 to 64 characters of A-Z a-z 0-9 _ -",
     );
     check(
         vec![NamedTool("x", object()), NamedTool("x", object())],
-        "there are two tools named x; a name is one tool's",
+        "there are two tools named x; give each tool its own name",
     );
     check(
         vec![NamedTool("x", json!({"type": "string"}))],
@@ -84,7 +84,7 @@ fn an_invalid_host_tool_is_an_error_that_names_it() {
     );
     check(
         vec![NamedTool("ReadMcpResource", object())],
-        "there are two tools named ReadMcpResource; a name is one tool's",
+        "there are two tools named ReadMcpResource; give each tool its own name",
     );
 }
 

@@ -1,0 +1,161 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use switchboard_gateway::Gateway;
+use switchboard_testkit::{Chaos, Record, Scratch, Step, Steps, wait_until};
+
+use super::ALLOW;
+use super::support::{PATIENCE, TestClient, gateway, stop};
+
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+const INITIALIZE: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true}},"serverInfo":{"name":"s","version":"1"}}"#;
+
+/// A server with resources to subscribe to.
+fn server(record: &Path) -> Chaos {
+    Chaos::new()
+        .tool("t", Step::text("ok"))
+        .on("initialize", Step::result(INITIALIZE))
+        .on("resources/list", Step::result(r#"{"resources":[]}"#))
+        .on(
+            "resources/templates/list",
+            Step::result(r#"{"resourceTemplates":[]}"#),
+        )
+        .on("resources/subscribe", Step::result("{}"))
+        .on("resources/unsubscribe", Step::result("{}"))
+        .record(record)
+}
+
+/// Answers once the file is there.
+fn answer_after(file: &Path, result: &str) -> Steps {
+    vec![Step::wait_file(file), Step::result(result)].into()
+}
+
+async fn gateway_of(scratch: &Scratch, server: &Chaos, more: &str) -> Gateway {
+    let entry = server.entry("s").render();
+    gateway(scratch, &format!("{ALLOW}{entry}{more}")).await
+}
+
+/// The URIs that the server has a subscription to, as of the messages that it received.
+fn subscribed(record: &Path) -> Vec<String> {
+    let mut uris = BTreeSet::new();
+    for message in Record::read(record).messages() {
+        let params = message.params.as_ref().map(|params| params.get());
+        let params: Value = serde_json::from_str(params.unwrap_or("{}")).unwrap();
+        let uri = params["uri"].as_str().unwrap_or_default().to_owned();
+        match message.method.as_deref() {
+            Some("resources/subscribe") => drop(uris.insert(uri)),
+            Some("resources/unsubscribe") => drop(uris.remove(&uri)),
+            _ => {}
+        }
+    }
+    uris.into_iter().collect()
+}
+
+/// Opens `subscriptions/listen`; the URIs that are acknowledged.
+async fn listen(client: &mut TestClient, id: u64, uris: &[&str]) -> Value {
+    let request = json!({
+        "jsonrpc": "2.0", "id": id, "method": "subscriptions/listen",
+        "params": {
+            "notifications": {"resourceSubscriptions": uris},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        },
+    });
+    client.send(request).await;
+    let acknowledged = client.notification(ACKNOWLEDGED).await;
+    acknowledged["params"]["notifications"]["resourceSubscriptions"].clone()
+}
+
+async fn cancel(client: &mut TestClient, id: u64) {
+    let params = json!({"requestId": id});
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    client.send(message).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_opened_while_another_ends_stays_subscribed() {
+    let scratch = Scratch::new();
+    let (record, ready) = (scratch.path("seen"), scratch.path("ready"));
+    let server = server(&record).on("resources/unsubscribe", answer_after(&ready, "{}"));
+    let gateway = gateway_of(&scratch, &server, "").await;
+    let mut client = TestClient::modern(&gateway, "ada", json!({}));
+    assert_eq!(
+        listen(&mut client, 1, &["r:a", "r:b"]).await,
+        json!(["r:a", "r:b"])
+    );
+    cancel(&mut client, 1).await;
+    let unsubscribes = || Record::read(&record).count("resources/unsubscribe") == 1;
+    assert!(wait_until(PATIENCE, unsubscribes));
+    assert_eq!(
+        listen(&mut client, 2, &["r:a", "r:b"]).await,
+        json!(["r:a", "r:b"])
+    );
+    std::fs::write(&ready, "").unwrap();
+    // The server gets one message after the other, so this is the last.
+    assert_eq!(listen(&mut client, 3, &["r:c"]).await, json!(["r:c"]));
+    assert_eq!(subscribed(&record), ["r:a", "r:b", "r:c"]);
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_subscription_leaves_none_at_the_server() {
+    let scratch = Scratch::new();
+    let (record, ready) = (scratch.path("seen"), scratch.path("ready"));
+    let server = server(&record).on("resources/subscribe", answer_after(&ready, "{}"));
+    let gateway = gateway_of(&scratch, &server, "").await;
+    let mut client = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"uri": "r:a"});
+    let request =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params});
+    client.send(request).await;
+    let arrived = || Record::read(&record).count("resources/subscribe") == 1;
+    assert!(wait_until(PATIENCE, arrived));
+    cancel(&mut client, 1).await;
+    client.request(2, "ping", json!({})).await;
+    std::fs::write(&ready, "").unwrap();
+    assert!(wait_until(PATIENCE, || subscribed(&record).is_empty()));
+    stop(gateway).await;
+}
+
+/// The server never connects until it is told to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_does_not_wait_for_a_server_that_is_not_connected() {
+    let scratch = Scratch::new();
+    let (record, ready) = (scratch.path("seen"), scratch.path("ready"));
+    let server = server(&record).on("initialize", answer_after(&ready, INITIALIZE));
+    let gateway = gateway_of(&scratch, &server, "start = \"lazy\"\n").await;
+    let mut client = TestClient::modern(&gateway, "ada", json!({}));
+    assert_eq!(listen(&mut client, 1, &["r:a"]).await, json!(["r:a"]));
+    assert_eq!(listen(&mut client, 2, &["r:b"]).await, json!(["r:b"]));
+    assert!(
+        !ready.exists(),
+        "both were acknowledged before the server connected"
+    );
+    // A subscription that ends before then is not made.
+    cancel(&mut client, 1).await;
+    // A listener that has ended is answered.
+    while client.next().await["id"] != 1 {}
+    std::fs::write(&ready, "").unwrap();
+    assert!(wait_until(PATIENCE, || subscribed(&record) == ["r:b"]));
+    assert_eq!(Record::read(&record).count("resources/subscribe"), 1);
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_principal_cannot_use_up_the_subscriptions_of_a_server() {
+    let scratch = Scratch::new();
+    let server = server(&scratch.path("seen"));
+    let gateway = gateway_of(&scratch, &server, "").await;
+    let mut greedy = TestClient::modern(&gateway, "ada", json!({}));
+    let uris: Vec<String> = (0..300).map(|number| format!("r:{number}")).collect();
+    let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
+    let accepted = listen(&mut greedy, 1, &uris).await;
+    assert_eq!(accepted.as_array().unwrap().len(), 256);
+    let mut other = TestClient::modern(&gateway, "bob", json!({}));
+    assert_eq!(listen(&mut other, 1, &["r:last"]).await, json!(["r:last"]));
+    stop(gateway).await;
+}
