@@ -13,7 +13,7 @@
 //! | `peer` | sends requests and waits for their responses |
 //! | `pending` | requests that wait for a response, and the timer that ends the late ones |
 //! | `receiver`, `notifications` | dispatch messages from the server |
-//! | `log_limit` | limits the log messages that become events |
+//! | `event_limit` | limits the messages that become events |
 //! | `retry` | when a request is sent a second time |
 //! | `lists`, `cache` | lists page by page; lists and resources that may be cached |
 //! | `operations`, `subscriptions` | completions; subscriptions and the log level; the status |
@@ -43,12 +43,12 @@ use crate::wire::{RawJson, TOOLS_CALL};
 mod cache;
 mod capabilities;
 mod elicitation;
+mod event_limit;
 mod fault;
 mod handshake;
 mod in_flight;
 mod legacy;
 mod lists;
-mod log_limit;
 mod modern;
 mod notifications;
 mod operations;

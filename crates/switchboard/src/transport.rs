@@ -26,6 +26,17 @@ pub mod http;
 #[cfg(feature = "http")]
 pub mod sse;
 
+/// The most notifications and responses to the server in flight over HTTP, each on a connection of
+/// its own: a server that accepts none would use up the host's file descriptors.
+#[cfg(feature = "http")]
+const MAX_UNACCEPTED: usize = 512;
+
+/// Why a channel ends that has reached [`MAX_UNACCEPTED`].
+#[cfg(feature = "http")]
+fn unaccepted() -> String {
+    format!("it sends requests without accepting the responses: {MAX_UNACCEPTED} are in flight")
+}
+
 /// Opens a channel. A library user can implement one.
 pub trait Connector: Send + Sync {
     /// Connects. Messages from the server go to `inbound`.

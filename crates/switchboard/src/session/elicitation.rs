@@ -11,10 +11,13 @@ use super::in_flight::InFlightCall;
 use crate::caller::{ElicitAnswer, Elicitation, ElicitationKind, result_action};
 use crate::name::ToolId;
 use crate::untrusted::Untrusted;
-use crate::wire::RawJson;
+use crate::wire::{RawJson, for_each_member};
 
 /// How long a person may take to answer a server's question; then it is cancelled.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// The most defaults of a form that are used: no person fills in a longer one.
+const MAX_DEFAULTS: usize = 1024;
 
 impl InFlightCall {
     /// Asks the caller; the time to answer does not count against the deadlines. Fields that the
@@ -56,18 +59,27 @@ impl InFlightCall {
 
 /// The defaults in a form's schema, by field.
 fn defaults(schema: &RawJson) -> Vec<(String, RawJson)> {
-    let member = |object: &RawJson, name: &str| {
-        let members = object.members().unwrap_or_default().into_iter();
-        members.rev().find(|(key, _)| key == name)
-    };
-    let properties = member(schema, "properties").and_then(|(_, properties)| properties.members());
-    let properties = properties.unwrap_or_default().into_iter();
-    properties
-        .filter_map(|(name, property)| {
-            let (_, default) = member(&property, "default")?;
-            Some((name.into_owned(), default))
-        })
-        .collect()
+    let mut defaults = Vec::new();
+    let properties = member(schema.as_str(), "properties").unwrap_or_default();
+    for_each_member(properties, |name, property| {
+        if defaults.len() < MAX_DEFAULTS
+            && let Some(default) = member(property, "default")
+        {
+            defaults.push((name.to_owned(), RawJson::share(schema.as_bytes(), default)));
+        }
+    });
+    defaults
+}
+
+/// The last member of an object with this name.
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let mut found = None;
+    for_each_member(object, |key, value| {
+        if key == name {
+            found = Some(value);
+        }
+    });
+    found
 }
 
 /// The result with the defaults of the fields that it omits; the rest stays byte for byte.
@@ -203,6 +215,16 @@ mod tests {
             let result = result.parse().unwrap();
             assert_eq!(with_defaults(result, &schema).as_str(), expected);
         }
+    }
+
+    #[test]
+    fn p3_defaults_beyond_the_limit_are_not_read() {
+        let count = |fields: usize| {
+            let fields = vec![r#""a":{"default":0}"#; fields].join(",");
+            defaults(&format!(r#"{{"properties":{{{fields}}}}}"#).parse().unwrap()).len()
+        };
+        assert_eq!(count(3), 3);
+        assert_eq!(count(MAX_DEFAULTS + 1), MAX_DEFAULTS);
     }
 
     #[test]

@@ -203,8 +203,8 @@ impl RequestFault {
 pub(super) fn read_error(error: &RawJson) -> RequestFault {
     #[derive(Deserialize)]
     struct ErrorObject<'a> {
-        #[serde(default)]
-        code: serde_json::Value,
+        #[serde(borrow, default)]
+        code: Option<&'a RawValue>,
         #[serde(default)]
         message: String,
         #[serde(borrow, default)]
@@ -212,12 +212,43 @@ pub(super) fn read_error(error: &RawJson) -> RequestFault {
     }
     match error.decode::<ErrorObject<'_>>() {
         Ok(read) => RequestFault::ErrorResponse {
-            code: read.code.as_i64().unwrap_or_default(),
+            code: read
+                .code
+                .and_then(|code| code.get().parse().ok())
+                .unwrap_or_default(),
             message: Untrusted::new(read.message)
                 .for_terminal_indented()
                 .to_string(),
             data: read.data.map(|data| error.part(data)),
         },
         Err(fault) => RequestFault::Invalid(format!("an invalid error object: {fault}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn an_error_without_an_integer_as_its_code_has_code_0() {
+        for (code, expected) in [
+            ("-32601", -32601),
+            ("7.5", 0),
+            ("1e2", 0),
+            ("\"7\"", 0),
+            ("null", 0),
+            ("[[],[]]", 0),
+            ("99999999999999999999", 0),
+        ] {
+            let error = format!(r#"{{"code": {code} , "message":"m"}}"#);
+            let answered = RequestFault::ErrorResponse {
+                code: expected,
+                message: "m".to_owned(),
+                data: None,
+            };
+            assert_eq!(read_error(&error.parse().unwrap()), answered, "{error}");
+        }
     }
 }

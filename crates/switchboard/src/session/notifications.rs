@@ -1,6 +1,7 @@
 //! Notifications of the server: progress, logs, changes. Each goes to the call that it belongs to,
 //! or to the host's events.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -14,7 +15,7 @@ use crate::event::{Event, LogLevel};
 use crate::secret::Redactor;
 use crate::store::LogStream;
 use crate::transport::MessageOrigin;
-use crate::wire::{RawJson, RequestId};
+use crate::wire::{RawJson, RequestId, string_text};
 
 impl Receiver {
     /// Dispatches a notification.
@@ -55,11 +56,14 @@ impl Receiver {
         else {
             return;
         };
+        let visits = &self.url_elicitations;
+        if !visits.contains(&elicitation_id) {
+            return;
+        }
         let (server, params) = (
             &self.options.server,
             redacted(params, &self.options.redactor),
         );
-        let visits = &self.url_elicitations;
         for caller in visits.complete(server, &elicitation_id, &params) {
             if let Some(events) = &self.options.events {
                 // There may be no listener.
@@ -128,13 +132,23 @@ impl Receiver {
             return;
         };
         self.options.cache.resource_changed(&uri);
-        if let Some(events) = &self.options.events {
+        if let Some(events) = &self.options.events
+            && self.is_resource_subscribed(&uri)
+            && self.update_events.allows()
+        {
             // There may be no listener.
             let _ = events.send(Event::ResourceUpdated {
                 server: self.options.server.clone(),
                 uri: uri.into(),
             });
         }
+    }
+
+    /// Whether this resource is subscribed to, or one that it is a part of.
+    fn is_resource_subscribed(&self, uri: &str) -> bool {
+        let desired = self.options.subscriptions.follow();
+        let resources = &desired.borrow().resources;
+        resources.iter().any(|known| uri.starts_with(known))
     }
 
     /// The call that a log message belongs to; `true` if the call is certain, not only its caller.
@@ -161,16 +175,22 @@ impl Receiver {
             return;
         }
         let Some((log, params)) =
-            params.and_then(|params| Some((params.decode::<LogParams>().ok()?, params)))
+            params.and_then(|params| Some((params.decode::<LogParams<'_>>().ok()?, params)))
         else {
             return;
         };
-        let (text, redactor) = (
-            log.data
-                .as_str()
-                .map_or_else(|| log.data.to_string(), str::to_owned),
-            &self.options.redactor,
-        );
+        let redactor = &self.options.redactor;
+        let text = match log.data {
+            None => Cow::Borrowed("null"),
+            Some(data) => string_text(data.get())
+                // Redacted as JSON: escapes may hide a secret.
+                .unwrap_or_else(|| {
+                    redacted(&params.part(data), redactor)
+                        .as_str()
+                        .to_owned()
+                        .into()
+                }),
+        };
         if let Some(file) = file {
             file.write(LogStream::Message, &format!("{}: {text}", log.level));
         }
@@ -198,6 +218,10 @@ impl Receiver {
         });
     }
 }
+
+/// The longest params that are parsed to redact them: a value of a few bytes takes many times as much
+/// memory once it is parsed.
+const MAX_PARSED_BYTES: usize = 1024 * 1024;
 
 /// Redacts the entry's secrets; returns the same bytes if there are none.
 fn redacted(params: &RawJson, redactor: &Redactor) -> RawJson {
@@ -228,9 +252,18 @@ fn redacted(params: &RawJson, redactor: &Redactor) -> RawJson {
             _ => false,
         }
     }
+    let text = params.as_str();
+    let is_clean = redactor.redact(text) == text;
+    // Without escapes the text is what the strings are.
+    if is_clean && memchr::memchr(b'\\', text.as_bytes()).is_none() {
+        return params.clone();
+    }
+    if text.len() > MAX_PARSED_BYTES {
+        return RawJson::from_value(&json!({}));
+    }
     let Ok(mut value) = params.to_value() else {
         // Nested too deep to be changed.
-        return match redactor.redact(params.as_str()) == params.as_str() {
+        return match is_clean {
             true => params.clone(),
             false => RawJson::from_value(&json!({})),
         };
@@ -286,13 +319,13 @@ pub(super) fn subscription(params: Option<&RawJson>, origin: MessageOrigin) -> O
 }
 
 #[derive(Deserialize)]
-struct LogParams {
+struct LogParams<'a> {
     #[serde(default)]
     level: String,
     #[serde(default)]
     logger: Option<String>,
-    #[serde(default)]
-    data: serde_json::Value,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
 }
 
 #[cfg(test)]
@@ -320,5 +353,22 @@ mod tests {
             |inner: &str| format!(r#"{{"a":{}{inner}{}}}"#, "[".repeat(200), "]".repeat(200));
         check(&deep("1"), &deep("1"));
         check(&deep(r#""hunter22""#), "{}");
+        let escaped = r#"{"a":"\u0068unter22"}"#;
+        check(escaped, &format!(r#"{{"a":"{mask}"}}"#));
+    }
+
+    #[test]
+    fn p3_long_params_are_not_parsed_to_redact_them() {
+        let redactor = Redactor::new([Secret::new("hunter22")]);
+        let long = |first: &str| format!(r#"["{first}"{}]"#, ",[]".repeat(MAX_PARSED_BYTES / 3));
+        let check = |first: &str, is_kept: bool| {
+            let params: RawJson = long(first).parse().unwrap();
+            let redacted = redacted(&params, &redactor);
+            assert_eq!(redacted == params, is_kept, "{first}");
+            assert_eq!(redacted.as_str() == "{}", !is_kept, "{first}");
+        };
+        check("plain", true);
+        check("hunter22", false);
+        check(r"\u0068unter22", false);
     }
 }

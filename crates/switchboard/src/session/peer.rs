@@ -332,8 +332,8 @@ impl Peer {
         })
     }
 
-    /// Sends a request whose response is not needed; it is abandoned after `wait`, or when the
-    /// connection ends.
+    /// Sends a request whose response is not needed; it is cancelled after `wait`, and ends with the
+    /// connection.
     pub(super) fn send_and_forget(&self, request: OutboundRequest<'_>, wait: Duration) {
         let (Ok(id), Ok(runtime)) = (
             self.send(&request, None),
@@ -343,8 +343,9 @@ impl Peer {
         };
         let receiver = self.receiver.clone();
         runtime.spawn(async move {
-            if timeout(wait, receiver.pending.response(id)).await.is_err() {
-                receiver.pending.abandon(id);
+            let is_late = timeout(wait, receiver.pending.response(id)).await.is_err();
+            if is_late && receiver.pending.abandon(id) {
+                receiver.cancel(id, "it took too long");
             }
         });
     }

@@ -294,6 +294,15 @@ impl PendingRequests {
         true
     }
 
+    /// Fails a request that the server may still be executing. False if no request with this id is
+    /// pending.
+    pub(super) fn fail(&self, id: u64, fault: RequestFault) -> bool {
+        let failed = self.table().fail(id, fault);
+        let is_pending = failed.is_some();
+        failed.into_iter().for_each(Waiter::wake);
+        is_pending
+    }
+
     /// Stops waiting for a request. True if its response had not arrived.
     pub(super) fn abandon(&self, id: u64) -> bool {
         self.table().abandon(id).is_some()
@@ -361,14 +370,20 @@ impl PendingRequests {
         waiters.into_iter().for_each(Waiter::wake);
     }
 
-    /// Ends the late requests. Returns their ids and the time of the next check.
-    fn end_late(&self, now: Instant) -> (Vec<u64>, Option<Instant>) {
+    /// Ends the late requests, except those whose waiter checks the deadlines itself. Returns their
+    /// ids and the time of the next check.
+    fn end_late(
+        &self,
+        now: Instant,
+        has_own_check: impl Fn(u64) -> bool,
+    ) -> (Vec<u64>, Option<Instant>) {
         let mut next: Option<Instant> = None;
         let mut late = Vec::new();
         let mut table = self.table();
         for request in table.requests.iter() {
             let Some(call) = &request.call else { continue };
             match call.deadlines.check(now) {
+                DeadlineCheck::Late(_) if has_own_check(request.id) => {}
                 DeadlineCheck::Late(fault) => late.push((request.id, fault)),
                 DeadlineCheck::Wait(until) => {
                     next = Some(next.map_or(until, |next| next.min(until)))
@@ -399,7 +414,9 @@ async fn run_timer(receiver: Weak<Receiver>) {
             return;
         };
         let pending = &receiver.pending;
-        let (late, next) = pending.end_late(Instant::now());
+        // A request that creates a task must not be cancelled by a notification.
+        let creates_task = |id| receiver.tasks.is_creation(id);
+        let (late, next) = pending.end_late(Instant::now(), creates_task);
         for id in late {
             receiver.cancel(id, "it took too long");
         }

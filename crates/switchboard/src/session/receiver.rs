@@ -10,10 +10,10 @@ use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
+use super::event_limit::EventLimit;
 use super::fault::{ResponseResult, read_error};
 use super::in_flight::{InFlightCall, InFlightCalls};
 use super::legacy::{self, ServerRequests, UrlElicitations};
-use super::log_limit::LogEventLimit;
 use super::peer::notification;
 use super::pending::PendingRequests;
 use super::subscriptions::SubscriptionStatus;
@@ -34,6 +34,12 @@ const NOTABLE_UNKNOWN_IDS: u64 = 100;
 /// The most bytes queued, beyond the transport's own queue, for a server that sends requests
 /// without reading the responses.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
+
+/// How many events of each kind are sent at once after a pause. A server that starts logs more, many
+/// subscribed resources may change at once, and many calls may ask; all fit the queue of a reader.
+const MAX_LOG_BURST: u32 = 50;
+const MAX_UPDATE_BURST: u32 = 500;
+const MAX_NOTICE_BURST: u32 = 200;
 
 /// All lists that a server can offer.
 const ALL_LISTS: [&str; 4] = [
@@ -104,7 +110,10 @@ pub(super) struct Receiver {
     /// Whether the server has asked a question while a call was in flight.
     pub(super) asked_during_call: AtomicBool,
     pub(super) in_flight: InFlightCalls,
-    pub(super) log_events: LogEventLimit,
+    pub(super) log_events: EventLimit,
+    pub(super) update_events: EventLimit,
+    /// Limits the notices about questions, each of which a server may cause with a message.
+    question_notices: EventLimit,
     /// Consecutive lines that were not messages.
     junk_run: AtomicU64,
     /// Counts messages, so that keep-alive detects activity.
@@ -144,7 +153,9 @@ impl Receiver {
             asked_on_shared_stream: AtomicBool::new(false),
             asked_during_call: AtomicBool::new(false),
             in_flight: InFlightCalls::default(),
-            log_events: LogEventLimit::default(),
+            log_events: EventLimit::new(MAX_LOG_BURST),
+            update_events: EventLimit::new(MAX_UPDATE_BURST),
+            question_notices: EventLimit::new(MAX_NOTICE_BURST),
             junk_run: AtomicU64::new(0),
             received: AtomicU64::new(0),
             responses: AtomicU64::new(0),
@@ -277,7 +288,14 @@ impl Receiver {
 
     /// Publishes that a question was declined because the caller does not support it.
     pub(super) fn notice_unanswered(&self) {
-        self.notice("a question of the server was declined: no caller can answer it".to_owned());
+        self.notice_declined("no caller can answer it");
+    }
+
+    /// Publishes that a question was declined, within the limit.
+    pub(super) fn notice_declined(&self, reason: &str) {
+        if self.question_notices.allows() {
+            self.notice(format!("a question of the server was declined: {reason}"));
+        }
     }
 
     /// Withdraws the server's questions on behalf of a request that has ended.
@@ -300,6 +318,18 @@ impl Receiver {
             "the subscription to {} is lost: {fault}",
             quoted(uri)
         ));
+    }
+}
+
+/// Whether the server may execute a request whose response did not come.
+fn may_be_executed(fault: &TransportFault) -> bool {
+    match fault {
+        TransportFault::NotSent(_) | TransportFault::NeedsLogin(_) => false,
+        TransportFault::Lost(_) => true,
+        // Other client errors are refusals.
+        TransportFault::Status { status, error, .. } => {
+            error.is_none() && (*status == 408 || !(400..500).contains(status))
+        }
     }
 }
 
@@ -372,6 +402,13 @@ impl Inbound for Receiver {
             TransportFault::Status {
                 error: Some(error), ..
             } if self.era.get().is_some() => read_error(&error),
+            // The server may still execute it, and ask a question on its behalf.
+            fault if may_be_executed(&fault) => {
+                if !self.pending.fail(id, RequestFault::Transport(fault)) {
+                    self.unknown_response();
+                }
+                return;
+            }
             fault => RequestFault::Transport(fault),
         };
         self.response(Some(RequestId::Number(id)), Err(Box::new(fault)));

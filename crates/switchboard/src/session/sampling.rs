@@ -1,12 +1,16 @@
 //! Sampling, in either era: validates a server's request for a model's answer, has it permitted,
 //! and asks the caller.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::elicitation::ANSWER_TIMEOUT;
@@ -14,7 +18,8 @@ use super::in_flight::InFlightCall;
 use crate::caller::{BoxFuture, Caller, SampleAnswer, Sampling};
 use crate::name::ToolId;
 use crate::untrusted::Untrusted;
-use crate::wire::RawJson;
+use crate::wire::bounded::{BoundedList, TooMany};
+use crate::wire::{RawJson, string_text};
 
 /// The protocol's error code for a refusal by the user.
 pub(super) const REJECTED: i64 = -1;
@@ -122,7 +127,7 @@ impl SamplingRefusal {
 
     /// The server gets the error that the caller's client answered with.
     fn answered(error: RawJson) -> Self {
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         struct AnsweredError {
             #[serde(default)]
             message: String,
@@ -136,52 +141,57 @@ impl SamplingRefusal {
     }
 }
 
+/// The most messages of a request, and content blocks of a message.
+const MAX_ELEMENTS: usize = 10_000;
+
 /// Validates the params against the protocol and the caller's capabilities. The error is for the
 /// server.
 pub(super) fn check(params: &RawJson, tools_offered: bool) -> Result<(), String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct SamplingParams<'a> {
+        tools: Option<IgnoredAny>,
+        tool_choice: Option<IgnoredAny>,
+        #[serde(borrow)]
+        messages: Option<&'a RawValue>,
+    }
     let wrong = |what: &str| Err(format!("sampling/createMessage: {what}"));
-    let Ok(Value::Object(params)) = params.to_value() else {
+    // An array would be read as the fields in their order.
+    if !params.as_str().starts_with('{') {
         return wrong("params are not an object");
+    }
+    let params: SamplingParams<'_> = match params.decode() {
+        Ok(params) => params,
+        Err(fault) => return wrong(&fault.to_string()),
     };
-    if !tools_offered
-        && ["tools", "toolChoice"]
-            .iter()
-            .any(|key| params.contains_key(*key))
-    {
+    if !tools_offered && (params.tools.is_some() || params.tool_choice.is_some()) {
         return wrong("tools are not offered");
     }
-    let Some(messages) = params.get("messages").and_then(Value::as_array) else {
+    let Some(messages) = params.messages.and_then(elements) else {
         return wrong("messages are missing");
     };
+    let Ok(messages) = messages.elements() else {
+        return wrong("too many messages");
+    };
     // Tool uses whose results the next message must contain.
-    let mut open: HashSet<&str> = HashSet::new();
+    let mut open: HashSet<Cow<'_, str>> = HashSet::new();
     for message in messages {
-        let blocks = match &message["content"] {
-            Value::Array(blocks) => blocks.as_slice(),
-            block => std::slice::from_ref(block),
+        let Ok(blocks) = content_blocks(message) else {
+            return wrong("too many content blocks");
         };
-        let results = blocks
-            .iter()
-            .filter(|block| block["type"] == "tool_result")
-            .count();
+        let results = blocks.iter().filter(|block| block.is("tool_result"));
+        let results = results.count();
         if results > 0 && results < blocks.len() {
             return wrong("Tool results mixed with other content");
         }
-        for result in blocks
-            .iter()
-            .filter_map(|block| block["toolUseId"].as_str())
-        {
-            open.remove(result);
+        for result in blocks.iter().filter_map(|block| text(block.tool_use_id)) {
+            open.remove(&result);
         }
         if !open.is_empty() {
             return wrong("Tool result missing in request");
         }
-        open.extend(
-            blocks
-                .iter()
-                .filter(|block| block["type"] == "tool_use")
-                .filter_map(|block| block["id"].as_str()),
-        );
+        let uses = blocks.iter().filter(|block| block.is("tool_use"));
+        open.extend(uses.filter_map(|block| text(block.id)));
     }
     if open.is_empty() {
         Ok(())
@@ -190,9 +200,59 @@ pub(super) fn check(params: &RawJson, tools_offered: bool) -> Result<(), String>
     }
 }
 
+/// The members of a content block that are checked, whatever their types.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SamplingContentBlock<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_use_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+}
+
+impl SamplingContentBlock<'_> {
+    fn is(&self, kind: &str) -> bool {
+        text(self.kind).is_some_and(|text| text == kind)
+    }
+}
+
+/// The content blocks of a message. One that cannot be read is of no kind.
+fn content_blocks<'a>(message: &'a RawValue) -> Result<Vec<SamplingContentBlock<'a>>, TooMany> {
+    #[derive(Deserialize)]
+    struct SamplingMessage<'a> {
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+    }
+    let message = serde_json::from_str(message.get());
+    let Some(content) = message
+        .ok()
+        .and_then(|message: SamplingMessage<'_>| message.content)
+    else {
+        return Ok(Vec::new());
+    };
+    let blocks = match elements(content) {
+        Some(blocks) => blocks.elements()?,
+        None => vec![content],
+    };
+    let read = |block: &'a RawValue| serde_json::from_str(block.get()).unwrap_or_default();
+    Ok(blocks.into_iter().map(read).collect())
+}
+
+/// The elements of an array; `None` for any other value.
+fn elements(array: &RawValue) -> Option<BoundedList<'_, MAX_ELEMENTS>> {
+    serde_json::from_str(array.get()).ok()
+}
+
+/// The text of a string; `None` for any other value.
+fn text(value: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    string_text(value?.get())
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -240,6 +300,18 @@ mod tests {
             &json!({"messages": [uses, mixed]}),
             true,
             Err("Tool results mixed with other content"),
+        );
+    }
+
+    #[test]
+    fn p3_a_sampling_request_of_too_many_parts_is_refused() {
+        let many = vec![json!({}); MAX_ELEMENTS + 1];
+        expect(&json!({"messages": many}), true, Err("too many messages"));
+        let message = json!({"role": "user", "content": many});
+        expect(
+            &json!({"messages": [message]}),
+            true,
+            Err("too many content blocks"),
         );
     }
 }

@@ -35,17 +35,21 @@ mod tasks;
 struct ScriptedServer {
     inbound: Arc<dyn Inbound>,
     sent: mpsc::UnboundedReceiver<Value>,
+    /// The requests whose room the session has released.
+    released: Arc<Mutex<Vec<u64>>>,
 }
 
 /// Connects to a [`ScriptedServer`].
 struct TestConnector {
     sent: Mutex<Option<mpsc::UnboundedSender<Value>>>,
     connected: mpsc::UnboundedSender<Arc<dyn Inbound>>,
+    released: Arc<Mutex<Vec<u64>>>,
     properties: TransportProperties,
 }
 
 struct TestTransport {
     sent: mpsc::UnboundedSender<Value>,
+    released: Arc<Mutex<Vec<u64>>>,
     properties: TransportProperties,
 }
 
@@ -58,6 +62,7 @@ impl Connector for TestConnector {
         self.connected.send(inbound).unwrap();
         let transport = TestTransport {
             sent,
+            released: self.released.clone(),
             properties: self.properties,
         };
         Box::pin(async move { Ok(Arc::new(transport) as Arc<dyn Transport>) })
@@ -75,6 +80,11 @@ impl Transport for TestTransport {
         None
     }
 
+    fn cancel(&self, id: u64) -> bool {
+        self.released.lock().unwrap().push(id);
+        false
+    }
+
     fn close(&self) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
@@ -88,16 +98,20 @@ impl Transport for TestTransport {
 fn wire() -> (TestConnector, impl Future<Output = ScriptedServer>) {
     let (sent, receiver) = mpsc::unbounded_channel();
     let (inbounds, mut connected) = mpsc::unbounded_channel();
+    let released: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let released_by_session = released.clone();
     let peer = async move {
         ScriptedServer {
             inbound: connected.recv().await.unwrap(),
             sent: receiver,
+            released: released_by_session,
         }
     };
     (
         TestConnector {
             sent: Mutex::new(Some(sent)),
             connected: inbounds,
+            released,
             properties: TransportProperties::default(),
         },
         peer,

@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use self::post_queue::{PostCommand, PostQueue};
+use self::post_queue::{PostCommand, PostQueue, PutFault};
 use super::http::endpoint::McpEndpoint;
 use super::http::{HttpStack, HttpTarget};
 use super::{
     Closed, ConnectFault, Connector, Inbound, MessageKind, Transport, TransportProperties,
-    supervised,
+    supervised, unaccepted,
 };
 use crate::future::BoxFuture;
 use crate::wire::Outgoing;
@@ -48,8 +48,8 @@ impl Connector for SseConnector {
             let queue = Arc::new(PostQueue::default());
             // Ends soon after the transport is closed, once the queued messages were sent.
             let driving = connection::run(endpoint, reply_endpoint, queue.clone(), inbound.clone());
-            tokio::spawn(supervised(inbound, driving));
-            Ok(Arc::new(SseTransport { queue }) as Arc<dyn Transport>)
+            tokio::spawn(supervised(inbound.clone(), driving));
+            Ok(Arc::new(SseTransport { queue, inbound }) as Arc<dyn Transport>)
         })
     }
 }
@@ -57,11 +57,16 @@ impl Connector for SseConnector {
 /// The sending half. Closing its queue ends the connection's task.
 struct SseTransport {
     queue: Arc<PostQueue>,
+    inbound: Arc<dyn Inbound>,
 }
 
 impl Transport for SseTransport {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
-        self.queue.put(PostCommand::message(message))
+        let queued = self.queue.put(PostCommand::message(message));
+        if queued == Err(PutFault::Unaccepted) {
+            self.inbound.closed(unaccepted());
+        }
+        Ok(queued?)
     }
 
     fn wait_for_room(&self, kind: MessageKind) -> Option<BoxFuture<'_, ()>> {

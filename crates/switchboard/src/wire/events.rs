@@ -143,6 +143,12 @@ impl EventFrames {
         self.oversize.is_some() || self.line_bytes > self.max_bytes.saturating_add(MAX_FIELD_BYTES)
     }
 
+    /// Whether the event over the limit is known to be a response.
+    pub fn is_oversized_response(&self) -> bool {
+        let oversize = self.oversize.as_ref();
+        oversize.is_some_and(|oversize| oversize.scan.is_response())
+    }
+
     /// Prepares for a stream that resumes this one: the incomplete event is dropped, the last id and
     /// the reconnection time stay.
     pub fn restart(&mut self) {

@@ -83,6 +83,11 @@ impl OversizedScanner {
         None
     }
 
+    /// Whether the message is known to be a response.
+    pub(super) fn is_response(&self) -> bool {
+        self.is_request == Some(false)
+    }
+
     /// Whether the bytes here belong to a depth-1 key or to the id.
     fn collects(&self) -> bool {
         self.depth == 1

@@ -31,6 +31,23 @@ async fn handshake(peer: &mut Peer) {
         .status(202, "");
 }
 
+/// A server may never end the body of a response that nobody needs.
+#[tokio::test]
+async fn messages_are_sent_once_the_server_has_accepted_the_end_of_the_handshake() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "1"}});
+    peer.expect("initialize").await.json(result);
+    let initialized = peer.expect("notifications/initialized").await;
+    initialized.send("HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\n");
+    peer.expect_line("GET /mcp").await.status(405, "");
+    let session = opening.await.unwrap().unwrap();
+    let reading = read(&session, "a:b");
+    peer.expect("resources/read").await.json(contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+    initialized.close();
+}
+
 #[tokio::test]
 async fn f20_a_lost_session_is_renewed_once_for_all_requests_that_noticed() {
     let (session, mut peer) = legacy(Some("s-1")).await;
@@ -72,6 +89,49 @@ async fn f20_a_lost_session_is_renewed_once_for_all_requests_that_noticed() {
     }
     // The lists may have changed.
     session.list_changed().await;
+}
+
+#[tokio::test]
+async fn f20_f25_a_broken_stream_is_not_resumed_in_another_session() {
+    let (session, mut peer) = legacy(Some("s-1")).await;
+    let reading = read(&session, "a:1");
+    let streaming = peer.expect("resources/read").await;
+    streaming.stream();
+    streaming.send("id: e-1\nretry: 100\ndata:\n\n");
+    let other = read(&session, "a:2");
+    peer.expect("resources/read").await.status(404, "");
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "2"}});
+    peer.expect("initialize")
+        .await
+        .json_with("Mcp-Session-Id: s-2\r\n", result);
+    peer.expect("notifications/initialized")
+        .await
+        .status(202, "");
+    for _ in 0..2 {
+        let asked = peer.next().await;
+        match asked.line.as_str() {
+            "GET /mcp" => asked.status(405, ""),
+            _ => asked.json(contents("hi")),
+        }
+    }
+    assert_eq!(outcome(other).await, seen("hi"));
+
+    streaming.close();
+    let resumed = peer.expect_line("GET /mcp").await;
+    assert_eq!(
+        (
+            resumed.header("last-event-id"),
+            resumed.header("mcp-session-id")
+        ),
+        (Some("e-1"), Some("s-1"))
+    );
+    resumed.status(404, "");
+    let fact = format!(
+        "127.0.0.1:{} ended the stream without a response",
+        peer.port
+    );
+    let lost = RequestFault::Transport(TransportFault::Lost(fact));
+    assert_eq!(outcome(reading).await, Err(lost));
 }
 
 /// The request that noticed may be cancelled before the renewal is complete: it is completed all

@@ -202,7 +202,7 @@ fn attribute_question(
         }
         Err(reason) => {
             receiver.deviations().unattributed += 1;
-            receiver.notice(format!("a question of the server was declined: {reason}"));
+            receiver.notice_declined(reason);
             respond(receiver, &id, &question.declined(reason));
         }
     }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::session::elicitation::ANSWER_TIMEOUT;
-use crate::session::in_flight::InFlightCall;
+use crate::session::in_flight::{DeadlineCheck, InFlightCall};
 use crate::session::peer::{OutboundRequest, ParamField, Peer};
 use crate::session::tasks::{
     CANCEL_TIMEOUT, FollowedTask, MAX_LOST, TaskFollower, TaskState, TaskStatus, cancel, cancelled,
@@ -161,7 +161,8 @@ fn created(result: &RawJson) -> Result<Option<TaskState>, RequestFault> {
 }
 
 /// A request that creates a task. Such a request is not cancelled by a notification: if the caller
-/// is dropped, its response is still awaited, and the created task is cancelled.
+/// is dropped or the deadline passes, its response is still awaited, and the created task is
+/// cancelled.
 struct TaskCreation<'a> {
     peer: &'a Peer,
     id: u64,
@@ -172,10 +173,23 @@ struct TaskCreation<'a> {
 }
 
 impl TaskCreation<'_> {
+    /// The response, within the call's deadlines.
     async fn response(&mut self) -> RequestResult {
-        let result = self.peer.receiver.pending.response(self.id).await;
-        self.is_answered = true;
-        result
+        let mut response = pin!(self.peer.receiver.pending.response(self.id));
+        loop {
+            let check_at = match self.followed.call.deadlines.check(Instant::now()) {
+                DeadlineCheck::Wait(until) => until,
+                DeadlineCheck::Late(fault) => return Err(fault),
+            };
+            tokio::select! {
+                biased;
+                result = &mut response => {
+                    self.is_answered = true;
+                    return result;
+                }
+                () = sleep_until(check_at) => {}
+            }
+        }
     }
 }
 
@@ -205,6 +219,8 @@ impl Drop for TaskCreation<'_> {
                 Ok(_) => {}
                 Err(_) => {
                     peer.receiver.pending.abandon(id);
+                    // Releases its room without a notification.
+                    peer.transport.cancel(id);
                 }
             }
         });

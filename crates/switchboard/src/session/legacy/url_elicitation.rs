@@ -18,6 +18,7 @@ use crate::session::in_flight::InFlightCall;
 use crate::session::peer::Peer;
 use crate::sync::lock;
 use crate::wire::RawJson;
+use crate::wire::bounded::BoundedList;
 
 /// The most pages that a request may require.
 const MAX_PAGES: usize = 8;
@@ -76,6 +77,11 @@ impl UrlElicitations {
         self.open().retain(|visit| {
             visit.id != id || !std::ptr::addr_eq(visit.caller.as_ptr(), Arc::as_ptr(caller))
         });
+    }
+
+    /// Whether a visit with this id is not known to be complete.
+    pub(in crate::session) fn contains(&self, id: &str) -> bool {
+        self.open().iter().any(|visit| visit.id == id)
     }
 
     /// Completes a visit after the server's report, and notifies the callers who made it. Returns
@@ -150,11 +156,11 @@ fn required_pages(data: &RawJson) -> Option<Vec<(ElicitationKind, RawJson, Strin
     #[derive(Deserialize)]
     struct UrlElicitationRequired<'a> {
         #[serde(borrow)]
-        elicitations: Vec<&'a RawValue>,
+        elicitations: BoundedList<'a, MAX_PAGES>,
     }
     let required: UrlElicitationRequired<'_> = data.decode().ok()?;
-    let elicitations = required.elicitations;
-    if elicitations.is_empty() || elicitations.len() > MAX_PAGES {
+    let elicitations = required.elicitations.elements().ok()?;
+    if elicitations.is_empty() {
         return None;
     }
     let page = |raw: &RawValue| match read_elicitation(&data.part(raw)).ok()? {

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
+use memchr::memchr;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::json;
@@ -23,6 +24,9 @@ pub(in crate::session) const MAX_REQUESTS: usize = 64;
 
 /// The member that names a result's kind.
 static RESULT_TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resultType\""));
+
+/// The start of an escape that a key may have in place of a letter.
+static LETTER_ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u00"));
 
 /// The kind of a modern result.
 pub(super) enum ResultKind {
@@ -47,8 +51,8 @@ impl ResultKind {
             #[serde(borrow, default)]
             request_state: Option<&'a RawValue>,
         }
-        // Most results are complete, and some are large: they are parsed only if they contain a
-        // `resultType`.
+        // Most results are complete, and some are large: they are parsed only if they may contain
+        // another `resultType`.
         let bytes = result.as_bytes();
         let is_complete = |at: usize| {
             let value = bytes[at + RESULT_TYPE.needle().len()..]
@@ -56,7 +60,10 @@ impl ResultKind {
                 .strip_prefix(b":");
             value.is_some_and(|value| value.trim_ascii_start().starts_with(b"\"complete\""))
         };
-        if RESULT_TYPE.find_iter(bytes).all(is_complete) {
+        let may_escape_letters = || {
+            memchr(b'\\', bytes).is_some_and(|first| LETTER_ESCAPE.find(&bytes[first..]).is_some())
+        };
+        if RESULT_TYPE.find_iter(bytes).all(is_complete) && !may_escape_letters() {
             return Ok(Self::Complete);
         }
         let read: ResultFields<'_> = result
@@ -277,6 +284,18 @@ mod tests {
                 "input",
             ),
             (r#"{"resultType":"input_required"}"#, "wrong"),
+            (
+                r#"{"result\u0054ype":"input_required","requestState":"s"}"#,
+                "input",
+            ),
+            (
+                r#"{"resultType":"complete","result\u0054ype":"task"}"#,
+                "wrong",
+            ),
+            (
+                r#"{"text":"\n\u001b[1m","resultType":"complete"}"#,
+                "complete",
+            ),
             (r#"{"resultType":"completed"}"#, "wrong"),
             (r#"{"resultType":7}"#, "wrong"),
         ] {

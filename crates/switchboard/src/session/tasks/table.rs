@@ -82,6 +82,11 @@ impl TaskTable {
         self.followed().len()
     }
 
+    /// Whether this request creates a task that is followed.
+    pub(in crate::session) fn is_creation(&self, request: u64) -> bool {
+        self.by_request(request).is_some()
+    }
+
     fn by_id(&self, id: &str) -> Option<Arc<FollowedTask>> {
         self.followed()
             .iter()

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::caller::{Root, SampleAnswer, Sampling};
+use crate::transport::TransportFault;
 
 /// A caller that answers everything, and records its notices, logs and questions.
 struct RecordingCaller {
@@ -206,6 +207,47 @@ async fn s3_20_a_question_of_an_abandoned_call_never_goes_to_another_caller() {
     );
     peer.answer(&of_bert, json!({}));
     second.await.unwrap().unwrap();
+}
+
+/// S3-20: a proxy may end an exchange whose call the server still executes.
+#[tokio::test(start_paused = true)]
+async fn s3_20_a_question_of_a_lost_call_never_goes_to_another_caller() {
+    let status = |status, error: Option<&str>| TransportFault::Status {
+        status,
+        detail: String::new(),
+        retry_after: None,
+        error: error.map(|error| error.parse().unwrap()),
+    };
+    let declined = json!({"action": "decline"});
+    let answered = json!({"action": "accept", "content": {"by": "bert"}});
+    for (fault, expected) in [
+        (
+            TransportFault::Lost("the connection ended".to_owned()),
+            &declined,
+        ),
+        (status(502, None), &declined),
+        (status(202, None), &declined),
+        (status(403, None), &answered),
+        (status(500, Some(r#"{"code":1,"message":""}"#)), &answered),
+        (
+            TransportFault::NotSent("no connection".to_owned()),
+            &answered,
+        ),
+    ] {
+        let (session, mut peer) = opened(Era::Legacy).await;
+        let (anna, bert) = (
+            Arc::new(RecordingCaller::new("anna")),
+            Arc::new(RecordingCaller::new("bert")),
+        );
+        let lost = reads(&session, &anna);
+        let of_anna = peer.expect("resources/read").await;
+        peer.inbound.failed(id(&of_anna), fault.clone());
+        lost.await.unwrap().unwrap_err();
+        let _second = reads(&session, &bert);
+        peer.expect("resources/read").await;
+        peer.send(&form("whose", "?"));
+        assert_eq!(peer.next().await["result"], *expected, "{fault:?}");
+    }
 }
 
 /// F28: a question that only an ended call caused is withdrawn, with the response that fits its

@@ -523,6 +523,42 @@ async fn p2_log_messages_of_a_flood_become_few_events() {
     assert_eq!((reader.lines().len(), logs(&mut seen).len()), (1_000, 0));
 }
 
+/// Updates of a resource that nobody subscribed to are no events at all.
+#[tokio::test(start_paused = true)]
+async fn p2_updates_of_a_flood_become_few_events() {
+    let (session, mut peer, mut seen) = offered(Era::Legacy, subscribes(), plain()).await;
+    let subscribed = subscribe(&session, "a:b");
+    let request = peer.expect("resources/subscribe").await;
+    peer.answer(&request, json!({}));
+    subscribed.await.unwrap().unwrap();
+    let update =
+        |uri: &str| json!({"method": "notifications/resources/updated", "params": {"uri": uri}});
+    for uri in ["a:c", "a:", "a:b/part", "a:b"] {
+        peer.send(&update(uri));
+    }
+    assert_eq!(updates(&mut seen), ["a:b/part", "a:b"]);
+    let mut events = 0;
+    for _ in 0..200 {
+        (0..10).for_each(|_| peer.send(&update("a:b")));
+        events += updates(&mut seen).len();
+    }
+    assert_eq!(events, 498);
+}
+
+/// A server causes one with each question that nobody can answer.
+#[tokio::test(start_paused = true)]
+async fn p2_notices_of_declined_questions_are_few() {
+    let (session, peer, mut seen) = offered(Era::Legacy, json!({}), plain()).await;
+    let mut notices = 0;
+    for number in 0..1_000 {
+        let params = json!({"message": "?", "requestedSchema": {}});
+        peer.send(&json!({"id": number, "method": "elicitation/create", "params": params}));
+        let seen = seen.try_recv();
+        notices += usize::from(matches!(seen, Ok(Event::Notice { .. })));
+    }
+    assert_eq!((notices, session.deviations().unattributed), (200, 1_000));
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_modern_request_carries_its_callers_log_level() {
     let (session, mut peer, mut seen) = offered(Era::Modern, json!({"logging": {}}), plain()).await;

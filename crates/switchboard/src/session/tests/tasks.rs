@@ -424,6 +424,44 @@ async fn f28_dropping_a_call_before_its_task_is_created_cancels_the_task_later()
     assert_eq!(peer.expect("tasks/cancel").await["params"]["taskId"], "t-1");
 }
 
+/// A legacy request that creates a task is not cancelled by a notification.
+#[tokio::test(start_paused = true)]
+async fn p1_a_task_that_is_created_after_the_deadline_is_cancelled() {
+    let (session, mut peer) = open(Some(EVERYTHING)).await;
+    let calling = call(&session, required(), &ProgressCaller::named("anna"));
+    let request = peer.expect("tools/call").await;
+    let fault = calling.await.unwrap().unwrap_err();
+    assert!(matches!(fault, RequestFault::Timeout { .. }), "{fault:?}");
+    peer.expect_nothing();
+    peer.answer(&request, created(Era::Legacy));
+    assert_eq!(peer.expect("tasks/cancel").await["params"]["taskId"], "t-1");
+    assert_eq!(session.deviations().unknown_ids, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn f28_unanswered_requests_of_a_dropped_task_release_their_room() {
+    let (session, mut peer) = open(Some(EVERYTHING)).await;
+    for is_created in [false, true] {
+        let calling = call(&session, required(), &ProgressCaller::named("anna"));
+        let request = peer.expect("tools/call").await;
+        calling.abort();
+        let _ = calling.await;
+        let unanswered = if is_created {
+            peer.answer(&request, created(Era::Legacy));
+            let cancel = peer.expect("tasks/cancel").await;
+            let cancelled = peer.expect("notifications/cancelled").await;
+            assert_eq!(cancelled["params"]["requestId"], cancel["id"]);
+            cancel
+        } else {
+            tokio::time::sleep(Duration::from_secs(11)).await;
+            peer.expect_nothing();
+            request
+        };
+        let released = std::mem::take(&mut *peer.released.lock().unwrap());
+        assert_eq!(released, [unanswered["id"].as_u64().unwrap()]);
+    }
+}
+
 /// A server that answers polls is alive, so only the total deadline applies.
 #[tokio::test(start_paused = true)]
 async fn p1_a_task_is_cancelled_at_the_total_deadline() {

@@ -19,7 +19,9 @@ use crate::panics::catch_panic;
 use crate::revision::{Era, Revision};
 use crate::sync::lock;
 use crate::transport::read_limit::ReadLimit;
-use crate::transport::{Closed, DeliveryOwner, Inbound, TransportFault};
+use crate::transport::{
+    Closed, DeliveryOwner, Inbound, MAX_UNACCEPTED, TransportFault, unaccepted,
+};
 
 /// Requests wait while this many messages are in flight.
 const MAX_IN_FLIGHT: usize = 256;
@@ -97,10 +99,17 @@ impl Channel {
         })
     }
 
-    /// Reserves room for a message, until the reservation is dropped.
+    /// Reserves room for a message, until the reservation is dropped. Too many one-way messages end
+    /// the channel.
     pub(super) fn reserve(self: &Arc<Self>, id: Option<u64>) -> Result<Reservation, Closed> {
         let mut in_flight = lock(&self.in_flight);
         if in_flight.closed {
+            return Err(Closed);
+        }
+        if id.is_none() && *self.one_way.borrow() >= MAX_UNACCEPTED {
+            // Whoever is told may cancel requests, which takes the lock.
+            drop(in_flight);
+            self.inbound.closed(unaccepted());
             return Err(Closed);
         }
         let key = id.map_or_else(
@@ -130,7 +139,7 @@ impl Channel {
         };
         let task = self.runtime.spawn(supervised).abort_handle();
         match lock(&self.in_flight).messages.get_mut(&key) {
-            Some(address) => *address = Some(task),
+            Some(slot) => *slot = Some(task),
             // The message has finished already, or was cancelled.
             None => task.abort(),
         }
@@ -261,9 +270,9 @@ impl Channel {
         }
         let mut ended: Vec<_> = in_flight.stream_task.take().into_iter().collect();
         in_flight.messages.retain(|key, task| {
-            let is_note = matches!(key, MessageKey::OneWay(_));
-            ended.extend(task.take_if(|_| !is_note));
-            is_note
+            let is_one_way = matches!(key, MessageKey::OneWay(_));
+            ended.extend(task.take_if(|_| !is_one_way));
+            is_one_way
         });
         in_flight
             .queue
@@ -369,5 +378,53 @@ impl InFlightMessages {
         {
             notify.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::config::Environment;
+    use crate::transport::http::{HttpStack, HttpTarget};
+    use crate::transport::{MessageOrigin, NoCredentials};
+    use crate::wire::{Incoming, OversizedMessage};
+
+    #[derive(Default)]
+    struct ClosedReasons(Mutex<Vec<String>>);
+
+    impl Inbound for ClosedReasons {
+        fn message(&self, _: Incoming, _: MessageOrigin) {}
+        fn failed(&self, _: u64, _: TransportFault) {}
+        fn session_renewed(&self) {}
+        fn not_a_message(&self, _: &[u8]) {}
+        fn oversized(&self, _: Option<OversizedMessage>) {}
+        fn closed(&self, reason: String) {
+            lock(&self.0).push(reason);
+        }
+    }
+
+    /// A server may send pings and accept no response.
+    #[tokio::test]
+    async fn a_channel_ends_when_too_many_one_way_messages_are_not_accepted() {
+        let target = HttpTarget {
+            url: "http://127.0.0.1:9/mcp".parse().unwrap(),
+            headers: Vec::new(),
+            credentials: Arc::new(NoCredentials),
+            max_message_bytes: 1024,
+        };
+        let stack = HttpStack::new(&Environment::default()).unwrap();
+        let (endpoint, replies) = McpEndpoint::with_reply_endpoint(&stack, &target).unwrap();
+        let closed = Arc::new(ClosedReasons::default());
+        let channel = Channel::new(endpoint, replies, closed.clone());
+        let reserve = |_| channel.reserve(None).ok();
+        let mut in_flight: Vec<_> = (0..MAX_UNACCEPTED).map_while(reserve).collect();
+        assert_eq!(in_flight.len(), MAX_UNACCEPTED);
+        in_flight.pop();
+        in_flight.extend(channel.reserve(None).ok());
+        assert!(lock(&closed.0).is_empty());
+        assert_eq!(channel.reserve(None).err(), Some(Closed));
+        assert_eq!(*lock(&closed.0), [unaccepted()]);
     }
 }

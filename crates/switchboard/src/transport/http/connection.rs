@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
+use bytes::{Buf as _, Bytes, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 use tokio::net::TcpStream;
@@ -27,6 +27,8 @@ pub(super) struct HttpConnection {
     socket: TcpStream,
     /// The head of the last request. Kept to reuse its buffer.
     head: Vec<u8>,
+    /// The rest of a request whose response began before it was sent.
+    unsent: Bytes,
     /// Data that was read and not consumed yet.
     pub(super) read: BytesMut,
     /// The size of the next read.
@@ -55,6 +57,7 @@ impl HttpConnection {
         Self {
             socket,
             head,
+            unsent: Bytes::new(),
             read,
             read_bytes: FIRST_READ_BYTES,
             last_used: Instant::now(),
@@ -70,15 +73,27 @@ impl HttpConnection {
         self.head.clear();
         request.write_head(authority, &mut self.head);
         let body = request.body.map_or(&[][..], |body| body);
-        let mut written = 0;
-        let answered = poll_fn(|task| self.poll_head(task, body, &mut written)).await;
-        answered.map_err(|error| {
-            if written == 0 {
-                RequestError::NotSent(error)
-            } else {
-                RequestError::Lost(error)
+        let (mut written, mut interim) = (0, 0);
+        let answered = poll_fn(|task| self.poll_head(task, body, &mut written, &mut interim));
+        match answered.await {
+            Ok(head) => {
+                if written < self.head.len() + body.len() && head.status.is_success() {
+                    self.keep_unsent(body, written);
+                }
+                Ok(head)
             }
-        })
+            Err(error) if written == 0 => Err(RequestError::NotSent(error)),
+            Err(error) => Err(RequestError::Lost(error)),
+        }
+    }
+
+    /// Keeps the rest of a request, which is sent while the response is read: only a refusal means
+    /// that the server does not want it.
+    #[cold]
+    fn keep_unsent(&mut self, body: &[u8], written: usize) {
+        let head = &self.head[written.min(self.head.len())..];
+        let body = &body[written.saturating_sub(self.head.len())..];
+        self.unsent = [head, body].concat().into();
     }
 
     /// Writes and reads concurrently: a server may respond before it has read everything, and a
@@ -88,13 +103,14 @@ impl HttpConnection {
         task: &mut Context<'_>,
         body: &[u8],
         written: &mut usize,
+        interim: &mut usize,
     ) -> Poll<io::Result<ResponseHead>> {
         let sending = self.poll_write(task, body, written);
         loop {
             let broken = match self.poll_read_more(task) {
                 Poll::Ready(Ok(0)) => Some(closed_error()),
                 Poll::Ready(Ok(_)) => {
-                    match ResponseHead::take(&mut self.read).map_err(malformed_error)? {
+                    match ResponseHead::take(&mut self.read, interim).map_err(malformed_error)? {
                         Some(mut head) => {
                             head.keep_alive &= *written == self.head.len() + body.len();
                             return Poll::Ready(Ok(head));
@@ -134,9 +150,25 @@ impl HttpConnection {
     /// Waits for more of the response and reads it. False once the server has closed the
     /// connection.
     pub(super) async fn read_more(&mut self) -> io::Result<bool> {
-        poll_fn(|task| self.poll_read_more(task))
-            .await
-            .map(|count| count > 0)
+        let more = poll_fn(|task| {
+            if !self.unsent.is_empty() {
+                self.poll_unsent(task);
+            }
+            self.poll_read_more(task)
+        });
+        more.await.map(|count| count > 0)
+    }
+
+    /// Writes the rest of the request. A failure is left to the reader: the response may still come.
+    #[cold]
+    fn poll_unsent(&mut self, task: &mut Context<'_>) {
+        while !self.unsent.is_empty() {
+            match Pin::new(&mut self.socket).poll_write(task, &self.unsent) {
+                Poll::Ready(Ok(count @ 1..)) => self.unsent.advance(count),
+                Poll::Ready(_) => self.unsent.clear(),
+                Poll::Pending => return,
+            }
+        }
     }
 
     fn poll_read_more(&mut self, task: &mut Context<'_>) -> Poll<io::Result<usize>> {

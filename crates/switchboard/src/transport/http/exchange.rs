@@ -9,8 +9,9 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use tokio::time::timeout;
 
-use super::channel::{Channel, MessageKey};
+use super::channel::{Channel, MessageKey, SendBlock};
 use super::headers::{self, SESSION_ID};
+use super::legacy_session::LegacyHttpSession;
 use super::request::HttpRequest;
 use super::response::HttpResponse;
 use super::response_reader::{self, ResponsePurpose, ResponseReader};
@@ -96,7 +97,7 @@ fn prepare(
     };
     let channel = channel.clone();
     let work = Box::pin(async move {
-        let _until_sent = (reservation, block);
+        let _reservation = reservation;
         if matches!(role, MessageRole::Other | MessageRole::Response) {
             channel.wait_for_sends().await;
         }
@@ -107,7 +108,7 @@ fn prepare(
                     channel.inbound.failed(id, fault);
                 }
             }
-            None => Box::pin(send_one_way(&channel, &message, &role)).await,
+            None => Box::pin(send_one_way(&channel, &message, &role, block)).await,
         }
     });
     Ok(Some((key, work)))
@@ -131,7 +132,7 @@ async fn send_and_read(
 ) -> Result<(), TransportFault> {
     // Pinned, so that both branches poll the same future and it is stored once.
     let posting = pin!(post(channel, message, Some(id), role));
-    let response = match idle_timeout {
+    let (response, mut session) = match idle_timeout {
         None => posting.await?,
         Some(idle_timeout) => match timeout(idle_timeout, posting).await {
             Ok(response) => response?,
@@ -148,22 +149,29 @@ async fn send_and_read(
         MessageRole::Initialize => {
             let given = assigned_session(&response)?;
             channel.set_legacy(|legacy| legacy.id = given);
+            session = channel.legacy();
             ResponsePurpose::Initialize
         }
         MessageRole::Initialized | MessageRole::Response | MessageRole::Other => {
             ResponsePurpose::Deliver
         }
     };
-    ResponseReader::new(channel, id, purpose, idle_timeout)
+    ResponseReader::new(channel, id, purpose, session, idle_timeout)
         .read(response, message.mcp_headers.is_none())
         .await
 }
 
 /// Sends a notification or response. A failure is only logged: if the server is broken, the next
-/// request fails too.
-async fn send_one_way(channel: &Arc<Channel>, message: &PostBody, role: &MessageRole) {
+/// request fails too. Other messages are blocked until the server has accepted it.
+async fn send_one_way(
+    channel: &Arc<Channel>,
+    message: &PostBody,
+    role: &MessageRole,
+    block: Option<SendBlock>,
+) {
     let sent = timeout(ONE_WAY_DEADLINE, async {
-        let response = post(channel, message, None, role).await?;
+        let (response, _) = post(channel, message, None, role).await?;
+        drop(block);
         response_reader::drain(response).await;
         Ok::<_, TransportFault>(())
     });
@@ -179,13 +187,14 @@ async fn send_one_way(channel: &Arc<Channel>, message: &PostBody, role: &Message
     }
 }
 
-/// Sends the POST, and once more if the server had forgotten the session.
+/// Sends the POST, and once more if the server had forgotten the session. Returns the session that
+/// it was sent in.
 async fn post(
     channel: &Arc<Channel>,
     message: &PostBody,
     id: Option<u64>,
     role: &MessageRole,
-) -> Result<HttpResponse, TransportFault> {
+) -> Result<(HttpResponse, Arc<LegacyHttpSession>), TransportFault> {
     let endpoint = if matches!(role, MessageRole::Response) {
         &channel.reply_endpoint
     } else {
@@ -206,7 +215,7 @@ async fn post(
             .await?;
         let status = response.status();
         if status.is_success() {
-            return Ok(response);
+            return Ok((response, legacy));
         }
         let fault = Box::pin(status_fault::read(response, id)).await;
         match session {

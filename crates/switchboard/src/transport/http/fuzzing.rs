@@ -39,14 +39,14 @@ pub enum ParsedBody {
 
 /// Parses a response; `None` if its head is incomplete.
 pub fn read_http_response(pieces: &[&[u8]]) -> Result<Option<ParsedResponse>, String> {
-    let mut read = BytesMut::new();
+    let (mut read, mut interim) = (BytesMut::new(), 0);
     let mut pieces = pieces.iter();
     let mut head = loop {
         let Some(piece) = pieces.next() else {
             return Ok(None);
         };
         read.extend_from_slice(piece);
-        if let Some(head) = ResponseHead::take(&mut read)? {
+        if let Some(head) = ResponseHead::take(&mut read, &mut interim)? {
             break head;
         }
     };

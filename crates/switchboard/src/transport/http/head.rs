@@ -44,17 +44,22 @@ struct FramingHeaders {
 
 impl ResponseHead {
     /// Parses a complete head from the start of the bytes that were read; `None` if more is needed.
-    /// Interim responses are skipped.
-    pub(super) fn take(read: &mut BytesMut) -> Result<Option<Self>, String> {
-        for _ in 0..MAX_INTERIM {
+    /// Interim responses are skipped, and counted in `interim`.
+    pub(super) fn take(read: &mut BytesMut, interim: &mut usize) -> Result<Option<Self>, String> {
+        loop {
             match Self::parse(read)? {
                 Some(head)
                     if head.status.is_informational()
-                        && head.status != StatusCode::SWITCHING_PROTOCOLS => {}
+                        && head.status != StatusCode::SWITCHING_PROTOCOLS =>
+                {
+                    *interim += 1;
+                    if *interim == MAX_INTERIM {
+                        return Err("too many interim responses".to_owned());
+                    }
+                }
                 head => return Ok(head),
             }
         }
-        Err("too many interim responses".to_owned())
     }
 
     fn parse(read: &mut BytesMut) -> Result<Option<Self>, String> {
@@ -201,7 +206,7 @@ mod tests {
         let mut read = BytesMut::new();
         for (at, byte) in text.bytes().enumerate() {
             read.extend_from_slice(&[byte]);
-            match ResponseHead::take(&mut read) {
+            match ResponseHead::take(&mut read, &mut 0) {
                 Ok(None) => assert!(at + 1 < text.len(), "it has not ended: {text:?}"),
                 Ok(Some(head)) => {
                     assert_eq!(at + 1, text.len(), "it ended too soon: {text:?}");
@@ -280,14 +285,27 @@ mod tests {
             format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").as_bytes(),
         );
         assert_eq!(
-            ResponseHead::take(&mut read).unwrap().unwrap().status,
+            ResponseHead::take(&mut read, &mut 0)
+                .unwrap()
+                .unwrap()
+                .status,
             StatusCode::OK
         );
-        let mut read = BytesMut::from(interim.repeat(MAX_INTERIM).as_bytes());
-        assert_eq!(
-            ResponseHead::take(&mut read).err().unwrap(),
-            "too many interim responses"
-        );
+        // Also if each arrives on its own.
+        for responses_per_read in [1, MAX_INTERIM] {
+            let text = "HTTP/1.1 100 Continue\r\n\r\n".repeat(responses_per_read);
+            let (mut read, mut count) = (BytesMut::new(), 0);
+            let mut take = || {
+                read.extend_from_slice(text.as_bytes());
+                ResponseHead::take(&mut read, &mut count).err()
+            };
+            let faults: Vec<_> = (0..MAX_INTERIM / responses_per_read)
+                .map(|_| take())
+                .collect();
+            let (last, before) = faults.split_last().unwrap();
+            assert_eq!(last.as_deref(), Some("too many interim responses"));
+            assert!(before.iter().all(Option::is_none));
+        }
     }
 
     #[test]
@@ -296,7 +314,7 @@ mod tests {
             format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD_BYTES)).as_bytes(),
         );
         assert_eq!(
-            ResponseHead::take(&mut long).err().unwrap(),
+            ResponseHead::take(&mut long, &mut 0).err().unwrap(),
             "the response head is longer than 65536 bytes"
         );
         let mut many = BytesMut::from(
@@ -307,7 +325,7 @@ mod tests {
             .as_bytes(),
         );
         assert_eq!(
-            ResponseHead::take(&mut many).err().unwrap(),
+            ResponseHead::take(&mut many, &mut 0).err().unwrap(),
             "too many headers"
         );
     }
@@ -315,7 +333,7 @@ mod tests {
     #[test]
     fn header_names_are_case_insensitive() {
         let text = "HTTP/1.1 401 No\r\ncontent-TYPE:  text/plain \r\nwww-authenticate: a\r\nWWW-Authenticate: b\r\n\r\n";
-        let head = ResponseHead::take(&mut BytesMut::from(text))
+        let head = ResponseHead::take(&mut BytesMut::from(text), &mut 0)
             .unwrap()
             .unwrap();
         assert_eq!(head.header(&CONTENT_TYPE), Some(&b"text/plain"[..]));
@@ -339,7 +357,10 @@ mod tests {
             let mut read =
                 BytesMut::from(format!("HTTP/1.1 200 OK\r\n{header}\r\n\r\n").as_bytes());
             assert_eq!(
-                ResponseHead::take(&mut read).unwrap().unwrap().is_encoded,
+                ResponseHead::take(&mut read, &mut 0)
+                    .unwrap()
+                    .unwrap()
+                    .is_encoded,
                 expected,
                 "{header}"
             );

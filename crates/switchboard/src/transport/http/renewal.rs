@@ -33,7 +33,7 @@ pub(super) async fn renew(
         (channel.clone(), forgotten.clone(), oneshot::channel());
     let key = reservation.key;
     let work = async move {
-        let _landing = reservation;
+        let _reservation = reservation;
         // Fails only if the request was cancelled.
         let _ = reply.send(renew_once(&owned, &forgotten).await);
     };
@@ -90,8 +90,10 @@ async fn reinitialize(channel: &Arc<Channel>) -> Result<(), TransportFault> {
         return Err(status_fault::read(response, Some(*id)).await);
     }
     let given = exchange::assigned_session(&response)?;
-    let mut reader = ResponseReader::new(channel, *id, ResponsePurpose::Renew, None);
-    reader.read(response, true).await?;
+    let purpose = ResponsePurpose::Renew;
+    let mut reader = ResponseReader::new(channel, *id, purpose, legacy.clone(), None);
+    // The new session is not known to the channel yet, so nothing is resumed in it.
+    reader.read(response, false).await?;
     if reader.answered != Some(ResponseOutcome::Result) {
         return Err(TransportFault::Lost(
             "the server rejected the new handshake".to_owned(),

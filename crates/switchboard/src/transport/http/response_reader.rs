@@ -2,6 +2,7 @@
 //! stream that broke is resumed.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::channel::Channel;
+use super::legacy_session::LegacyHttpSession;
 use super::response::HttpResponse;
 use super::{connection_fault, standalone_stream, status_fault};
 use crate::transport::read_limit::{PIECE_BYTES, Pacer, ReadUsage};
@@ -50,6 +52,8 @@ pub(super) struct ResponseReader<'a> {
     /// The id of the request.
     id: u64,
     purpose: ResponsePurpose,
+    /// The session of a legacy request: only there can its stream be resumed.
+    session: Arc<LegacyHttpSession>,
     /// How long the server may be silent; `None` if the caller has a deadline.
     idle_timeout: Option<Duration>,
     pub(super) answered: Option<ResponseOutcome>,
@@ -82,12 +86,14 @@ impl<'a> ResponseReader<'a> {
         channel: &'a Channel,
         id: u64,
         purpose: ResponsePurpose,
+        session: Arc<LegacyHttpSession>,
         idle_timeout: Option<Duration>,
     ) -> Self {
         Self {
             channel,
             id,
             purpose,
+            session,
             idle_timeout,
             answered: None,
             seen_event_ids: VecDeque::new(),
@@ -95,11 +101,11 @@ impl<'a> ResponseReader<'a> {
         }
     }
 
-    /// Reads until the response is complete.
+    /// Reads until the response is complete. A legacy stream that breaks is resumed.
     pub(super) async fn read(
         &mut self,
         mut response: HttpResponse,
-        legacy: bool,
+        is_resumable: bool,
     ) -> Result<(), TransportFault> {
         match media_type(response.header(&CONTENT_TYPE)) {
             MediaType::Events => {
@@ -108,7 +114,7 @@ impl<'a> ResponseReader<'a> {
                     StreamEnd::Answered => Ok(()),
                     StreamEnd::Broken { fault, .. } => {
                         drop(response);
-                        Box::pin(self.resume(fault, &mut frames, legacy)).await
+                        Box::pin(self.resume(fault, &mut frames, is_resumable)).await
                     }
                 }
             }
@@ -136,9 +142,7 @@ impl<'a> ResponseReader<'a> {
         let mut pacer = Pacer::new(&self.channel.read_limit);
         while let Some(chunk) = self.chunk(response).await? {
             if first.len() + collected.len() + chunk.len() > max_bytes {
-                self.channel
-                    .inbound
-                    .oversized(Some(OversizedMessage::Response(RequestId::Number(self.id))));
+                self.fail_oversized(true);
                 return Ok(());
             }
             if first.is_empty() && collected.is_empty() {
@@ -200,15 +204,33 @@ impl<'a> ResponseReader<'a> {
         }
     }
 
+    /// Fails the request because of a message over the limit. Any message of its stream belongs to
+    /// it; after one that is not the response, the server may still execute the request.
+    fn fail_oversized(&self, is_response: bool) {
+        let inbound = &self.channel.inbound;
+        if is_response {
+            let id = RequestId::Number(self.id);
+            return inbound.oversized(Some(OversizedMessage::Response(id)));
+        }
+        let (address, limit) = (
+            &self.channel.endpoint.address,
+            self.channel.endpoint.max_message_bytes,
+        );
+        let fact = format!(
+            "{address} sent a message of more than {limit} bytes, and no response before it"
+        );
+        inbound.failed(self.id, TransportFault::Lost(fact));
+    }
+
     /// Resumes a broken stream, as often as needed.
     async fn resume(
         &mut self,
         mut broken: TransportFault,
         frames: &mut EventFrames,
-        legacy: bool,
+        is_resumable: bool,
     ) -> Result<(), TransportFault> {
         let mut failed_resumes = 0;
-        while let (true, Some(last_id)) = (legacy, frames.last_id().map(str::to_owned)) {
+        while let (true, Some(last_id)) = (is_resumable, frames.last_id().map(str::to_owned)) {
             if failed_resumes == MAX_FAILED_RESUMES {
                 break;
             }
@@ -217,7 +239,8 @@ impl<'a> ResponseReader<'a> {
                 failed_resumes,
             ))
             .await;
-            let mut response = match standalone_stream::open(self.channel, Some(&last_id)).await {
+            let resumed = standalone_stream::open(self.channel, &self.session, Some(&last_id));
+            let mut response = match resumed.await {
                 Ok(response) => response,
                 Err(fault) if standalone_stream::may_open_later(&fault) => {
                     failed_resumes += 1;
@@ -245,7 +268,7 @@ impl<'a> ResponseReader<'a> {
         frames: &mut EventFrames,
     ) -> StreamEnd {
         let mut has_events = false;
-        let mut too_large = false;
+        let mut oversized = None;
         let channel = self.channel;
         let mut pacer = Pacer::new(&channel.read_limit);
         loop {
@@ -269,16 +292,17 @@ impl<'a> ResponseReader<'a> {
                         has_events = true;
                         self.handle_event(name, &data, id)
                     }
-                    // Any oversized event of this stream belongs to this request.
-                    ServerEvent::Oversized(_) => {
-                        too_large = true;
+                    ServerEvent::Oversized(message) => {
+                        oversized
+                            .get_or_insert(matches!(message, Some(OversizedMessage::Response(_))));
                         0
                     }
                 });
-                if too_large || frames.is_oversized() {
-                    self.channel
-                        .inbound
-                        .oversized(Some(OversizedMessage::Response(RequestId::Number(self.id))));
+                if frames.is_oversized() {
+                    oversized.get_or_insert(frames.is_oversized_response());
+                }
+                if let Some(is_response) = oversized {
+                    self.fail_oversized(is_response);
                     return StreamEnd::Answered;
                 }
             }

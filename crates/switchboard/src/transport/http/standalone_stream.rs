@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::channel::Channel;
 use super::exchange::ONE_WAY_DEADLINE;
 use super::headers::LAST_EVENT_ID;
+use super::legacy_session::LegacyHttpSession;
 use super::request::HttpRequest;
 use super::response::HttpResponse;
 use super::response_reader::{self, MediaType};
@@ -50,13 +51,14 @@ pub(super) fn reconnect_delay(requested: Option<Duration>, failures: u32) -> Dur
     first.saturating_mul(1 << failures.min(10)).min(MAX_DELAY)
 }
 
-/// Opens a stream of the session, resuming after an event if one is given.
+/// Opens a stream of this session, resuming after an event if one is given.
 pub(super) async fn open(
     channel: &Channel,
+    session: &LegacyHttpSession,
     last_id: Option<&str>,
 ) -> Result<HttpResponse, TransportFault> {
     let endpoint = &channel.endpoint;
-    let mut headers = channel.legacy().add_headers(&endpoint.get_headers);
+    let mut headers = session.add_headers(&endpoint.get_headers);
     // The parser drops ids that a header cannot carry.
     if let Some(id) = last_id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()) {
         headers.insert(LAST_EVENT_ID, id);
@@ -82,16 +84,17 @@ pub(super) async fn open(
 
 async fn listen(channel: Arc<Channel>) {
     channel.wait_for_sends().await;
+    // A renewed session has a stream of its own.
+    let session = channel.legacy();
     let mut frames = EventFrames::new(channel.endpoint.max_message_bytes);
     let mut failures = 0;
     let mut has_opened = false;
     // After the first attempt, messages may have been missed.
     let mut is_first = true;
     loop {
-        let session = channel.legacy().id.clone();
         let last_id = frames.last_id().map(str::to_owned);
         let mut requested = None;
-        match open(&channel, last_id.as_deref()).await {
+        match open(&channel, &session, last_id.as_deref()).await {
             Ok(response) => {
                 has_opened = true;
                 frames.restart();
@@ -112,7 +115,7 @@ async fn listen(channel: Arc<Channel>) {
             // The server has lost the session, which no request may notice for a long time. The
             // renewal starts a new stream.
             Err(TransportFault::Status { status: 404, .. }) if has_opened => {
-                if let Some(forgotten) = &session {
+                if let Some(forgotten) = &session.id {
                     let _ = renewal::renew(&channel, forgotten).await;
                 }
                 return;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::sync::lock;
-use crate::transport::Closed;
+use crate::transport::{Closed, MAX_UNACCEPTED};
 use crate::wire::Outgoing;
 
 /// Requests wait while this many messages are queued or in flight.
@@ -73,14 +73,32 @@ impl PostCommand {
     }
 }
 
+/// Why a command was not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PutFault {
+    /// The queue is closed.
+    Closed,
+    /// Too many one-way messages are queued or in flight.
+    Unaccepted,
+}
+
+impl From<PutFault> for Closed {
+    fn from(_: PutFault) -> Self {
+        Self
+    }
+}
+
 impl PostQueue {
-    pub(super) fn put(&self, command: PostCommand) -> Result<(), Closed> {
+    pub(super) fn put(&self, command: PostCommand) -> Result<(), PutFault> {
         let mut queue = self.lock();
         if queue.closed {
-            return Err(Closed);
+            return Err(PutFault::Closed);
         }
         match &command {
             PostCommand::Post(QueuedMessage { id: Some(_), .. }) => queue.requests += 1,
+            PostCommand::Post(_) if queue.one_way >= MAX_UNACCEPTED => {
+                return Err(PutFault::Unaccepted);
+            }
             PostCommand::Post(_) => queue.one_way += 1,
             PostCommand::Cancel(_) => {}
         }
@@ -163,5 +181,31 @@ impl PostQueue {
 
     fn lock(&self) -> MutexGuard<'_, PostQueueState> {
         lock(&self.queue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_way_messages_that_the_server_does_not_accept_are_limited() {
+        let queue = PostQueue::default();
+        let put = |id| {
+            queue.put(PostCommand::Post(QueuedMessage {
+                id,
+                body: Bytes::new(),
+                is_answer: id.is_none(),
+                is_exclusive: false,
+            }))
+        };
+        assert_eq!(
+            (0..MAX_UNACCEPTED).filter(|_| put(None).is_ok()).count(),
+            MAX_UNACCEPTED
+        );
+        assert_eq!(put(None), Err(PutFault::Unaccepted));
+        assert_eq!(put(Some(1)), Ok(()), "requests wait for room instead");
+        queue.finished(false);
+        assert_eq!(put(None), Ok(()));
     }
 }

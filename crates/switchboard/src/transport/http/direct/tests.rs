@@ -182,6 +182,36 @@ async fn a_response_that_arrives_before_the_request_is_sent_is_read() {
     drop(serving.await.unwrap());
 }
 
+/// A server may begin its response and read on: only a refusal ends the request.
+#[tokio::test]
+async fn the_rest_of_a_request_is_sent_while_its_response_is_read() {
+    const BODY: usize = 32 << 20;
+    let (pool, url, listener) = pool().await;
+    let serving = tokio::spawn(async move {
+        let mut socket = listener.accept().await.unwrap().0;
+        let (mut received, mut buffer) = (0, vec![0; 1 << 20]);
+        let count = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'~').count();
+        let first = socket.read(&mut buffer[..4096]).await.unwrap();
+        received += count(&buffer[..first]);
+        socket
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+            .await
+            .unwrap();
+        while received < BODY {
+            match socket.read(&mut buffer).await.unwrap() {
+                0 => break,
+                read => received += count(&buffer[..read]),
+            }
+        }
+        socket.write_all(b"ok").await.unwrap();
+        received
+    });
+    let body = Bytes::from(vec![b'~'; BODY]);
+    assert_eq!(send(&pool, &url, &body).await, Ok(b"ok".to_vec()));
+    assert_eq!(serving.await.unwrap(), BODY);
+    assert_eq!(pool.idle().len(), 0);
+}
+
 /// A peer without power sends nothing: only TCP keep-alive detects it.
 #[tokio::test]
 async fn a_connection_uses_tcp_keep_alive() {

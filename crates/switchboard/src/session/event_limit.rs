@@ -1,6 +1,6 @@
-//! Limits the log messages that become events, those that belong to no call: an event wakes every
-//! reader, and the gateway's reader a client. A server that logs without pause would make each of them
-//! run for each message, and would push other events out of the bounded queue.
+//! Limits the messages of a server that become events: an event wakes every reader, and the gateway's
+//! reader a client. A server that sends without pause would make each of them run for each message,
+//! and would push other events out of the bounded queue.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,31 +12,29 @@ use crate::sync::lock;
 /// The sustained rate, as the time that one event takes up.
 const TIME_PER_EVENT: Duration = Duration::from_millis(10);
 
-/// How many may be sent at once after a pause: a server that starts has more to say.
-const BURST_EVENTS: u32 = 50;
-
-/// The limit of one session.
+/// The limit of one kind of event of one session.
 #[derive(Debug)]
-pub(super) struct LogEventLimit {
+pub(super) struct EventLimit {
+    /// How many may be sent at once after a pause.
+    burst: u32,
     /// When everything sent so far is paid for.
     paid_at: Mutex<Instant>,
 }
 
-impl Default for LogEventLimit {
-    fn default() -> Self {
+impl EventLimit {
+    pub(super) fn new(burst: u32) -> Self {
         Self {
+            burst,
             paid_at: Mutex::new(Instant::now()),
         }
     }
-}
 
-impl LogEventLimit {
     /// Whether one more event may be sent now; counts it, if so.
     pub(super) fn allows(&self) -> bool {
         let now = Instant::now();
         let mut paid_at = lock(&self.paid_at);
         let next = (*paid_at).max(now) + TIME_PER_EVENT;
-        let is_allowed = next <= now + TIME_PER_EVENT * BURST_EVENTS;
+        let is_allowed = next <= now + TIME_PER_EVENT * self.burst;
         if is_allowed {
             *paid_at = next;
         }
@@ -49,8 +47,8 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn p2_log_messages_become_events_at_a_limited_rate() {
-        let limit = LogEventLimit::default();
+    async fn p2_messages_become_events_at_a_limited_rate() {
+        let limit = EventLimit::new(50);
         let sent = || (0..1_000).filter(|_| limit.allows()).count();
         assert_eq!(sent(), 50);
         tokio::time::advance(Duration::from_millis(100)).await;
