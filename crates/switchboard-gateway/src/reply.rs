@@ -6,7 +6,7 @@ use switchboard::RawJson;
 use switchboard::call::CallError;
 use switchboard::revision::Era;
 use switchboard::session::RequestFault;
-use switchboard::wire::{RequestId, for_each_member, string_text};
+use switchboard::wire::{RequestId, for_each_member};
 
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
@@ -162,19 +162,15 @@ pub(crate) fn request(id: &str, method: &str, params: &[u8]) -> Bytes {
 pub(crate) fn object<'a>(members: impl Iterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
     let mut out = vec![b'{'];
     for (key, value) in members {
-        push_member(&mut out, key, value);
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        out.extend_from_slice(Value::from(key).to_string().as_bytes());
+        out.push(b':');
+        out.extend_from_slice(value);
     }
     out.push(b'}');
     out
-}
-
-fn push_member(object: &mut Vec<u8>, key: &str, value: &[u8]) {
-    if object.len() > 1 {
-        object.push(b',');
-    }
-    object.extend_from_slice(Value::from(key).to_string().as_bytes());
-    object.push(b':');
-    object.extend_from_slice(value);
 }
 
 /// A result for a modern client, with the `resultType` that legacy servers do not send.
@@ -183,20 +179,8 @@ pub(crate) fn completed(result: &RawJson, extra: &str) -> Bytes {
     let Some(rest) = text.strip_prefix('{') else {
         return result.as_bytes().clone();
     };
-    if may_have_result_type(text) {
-        let (mut types, mut is_complete) = (0, true);
-        for_each_member(text, |key, value| {
-            if key == RESULT_TYPE {
-                types += 1;
-                is_complete &= string_text(value).is_some_and(|kind| kind == "complete");
-            }
-        });
-        match (types, is_complete) {
-            (0, _) => {}
-            (1, true) => return result.as_bytes().clone(),
-            // The client would take it for a question or a task.
-            _ => return completed(&without_result_type(text), extra),
-        }
+    if has_result_type(text) {
+        return result.as_bytes().clone();
     }
     let separator = if rest.trim_start().starts_with('}') {
         ""
@@ -206,24 +190,16 @@ pub(crate) fn completed(result: &RawJson, extra: &str) -> Bytes {
     format!(r#"{{"resultType":"complete"{extra}{separator}{rest}"#).into()
 }
 
-const RESULT_TYPE: &str = "resultType";
-
-/// Whether an object may have a member of this name. Most contain the word nowhere, nor a letter as
-/// an escape.
-fn may_have_result_type(text: &str) -> bool {
-    text.contains("\"resultType\"") || (text.contains('\\') && text.contains("\\u00"))
-}
-
-/// The object without this member, values as they stand.
-fn without_result_type(object: &str) -> RawJson {
-    let mut out = vec![b'{'];
-    for_each_member(object, |key, value| {
-        if key != RESULT_TYPE {
-            push_member(&mut out, key, value.as_bytes());
-        }
-    });
-    out.push(b'}');
-    RawJson::parse(out).expect("an object made of members is JSON")
+/// Whether an object has a member `resultType`. Most contain the word nowhere, nor a letter as an
+/// escape; some servers' own objects have a member of this name.
+fn has_result_type(object: &str) -> bool {
+    let may_have =
+        object.contains("\"resultType\"") || (object.contains('\\') && object.contains("\\u00"));
+    let mut found = false;
+    if may_have {
+        for_each_member(object, |key, _| found |= key == "resultType");
+    }
+    found
 }
 
 /// The result of a tool call that did not complete.
@@ -294,20 +270,10 @@ mod tests {
         );
     }
 
-    /// The client would answer the questions in it, which have not passed the gate.
+    /// The gate has decided by it, so a client must not read another.
     #[test]
-    fn t32_a_complete_result_is_never_an_input_request_for_a_modern_client() {
-        for forged in [
-            r#"{"resultType":"input_required","inputRequests":{"a": 1.0}}"#,
-            r#"{"result\u0054ype":"input_required","inputRequests":{"a": 1.0}}"#,
-            r#"{"resultType":"complete","inputRequests":{"a": 1.0},"resultType":"input_required"}"#,
-            r#"{"resultType":"complete","inputRequests":{"a": 1.0},"\u0072esultType":"complete"}"#,
-        ] {
-            assert_eq!(
-                completed(&forged.parse().unwrap(), ""),
-                r#"{"resultType":"complete","inputRequests":{"a": 1.0}}"#,
-                "{forged}"
-            );
-        }
+    fn t32_a_result_type_with_escapes_is_the_only_one() {
+        let escaped = r#"{"result\u0054ype":"input_required","inputRequests":{"a": 1.0}}"#;
+        assert_eq!(completed(&escaped.parse().unwrap(), ""), escaped);
     }
 }

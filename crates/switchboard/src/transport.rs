@@ -8,11 +8,12 @@ use std::time::Duration;
 use crate::future::BoxFuture;
 use crate::panics::catch_panic;
 use crate::revision::Revision;
-use crate::wire::{Incoming, Outgoing, OversizedMessage, RawJson};
+use crate::wire::{Incoming, Outgoing, OversizedMessage, RawJson, RequestId};
 
 pub use credentials::{AuthRejection, Credentials, NeedsLogin, NoCredentials};
 
 mod credentials;
+mod deliver;
 mod read_limit;
 
 /// The standard streams of a child process.
@@ -257,6 +258,12 @@ pub trait Inbound: Send + Sync {
 
     /// A message over the size limit was dropped; its id, if one was found.
     fn oversized(&self, message: Option<OversizedMessage>);
+
+    /// A message over the size limit was dropped on the stream of the response to this request. It
+    /// may not be the response, so the server may still execute the request.
+    fn oversized_on_stream(&self, id: u64) {
+        self.oversized(Some(OversizedMessage::Response(RequestId::Number(id))));
+    }
 
     /// The channel has ended. `reason` is one line, safe to show.
     fn closed(&self, reason: String);

@@ -262,6 +262,14 @@ impl Receiver {
         }
     }
 
+    /// Fails a request that the server may still execute, and ask a question on behalf of.
+    #[cold]
+    fn fail_executing(&self, id: u64, fault: RequestFault) {
+        if !self.pending.fail(id, fault) {
+            self.unknown_response();
+        }
+    }
+
     #[cold]
     fn unknown_response(&self) {
         let unknown = {
@@ -390,6 +398,11 @@ impl Inbound for Receiver {
         }
     }
 
+    fn oversized_on_stream(&self, id: u64) {
+        let limit = self.options.max_message_bytes;
+        self.fail_executing(id, RequestFault::TooLarge { limit });
+    }
+
     fn failed(&self, id: u64, fault: TransportFault) {
         // After the handshake, an error object counts whatever its HTTP status.
         let fault = match fault {
@@ -402,12 +415,8 @@ impl Inbound for Receiver {
             TransportFault::Status {
                 error: Some(error), ..
             } if self.era.get().is_some() => read_error(&error),
-            // The server may still execute it, and ask a question on its behalf.
             fault if may_be_executed(&fault) => {
-                if !self.pending.fail(id, RequestFault::Transport(fault)) {
-                    self.unknown_response();
-                }
-                return;
+                return self.fail_executing(id, RequestFault::Transport(fault));
             }
             fault => RequestFault::Transport(fault),
         };

@@ -10,15 +10,13 @@ use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::deliver::deliver_text;
 use super::read_limit::{Pacer, ReadLimit, ReadUsage};
-use super::{
-    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport,
-    TransportFault, supervised,
-};
+use super::{Closed, ConnectFault, Connector, Inbound, MessageKind, Transport, supervised};
 use crate::future::BoxFuture;
 use crate::sync::{lock, yield_to_ready_tasks};
 use crate::wire::lines::{Frame, LineFrames, push_line};
-use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse, parse_inline, text_of};
+use crate::wire::{Outgoing, RawJson};
 
 /// Requests wait while this many bytes are queued and not yet written.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
@@ -305,61 +303,13 @@ fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut ReadUsage) {
             1
         }),
         Frame::Short(line) => handled.message(line.len(), inbound, || {
-            deliver_line(line, RawJson::keep, inbound)
+            deliver_text(line, RawJson::keep, inbound)
         }),
         Frame::Long(line) => {
             let keep = |text: &str| RawJson::share(line, text);
-            handled.message(line.len(), inbound, || deliver_line(line, keep, inbound));
+            handled.message(line.len(), inbound, || deliver_text(line, keep, inbound));
         }
     }
-}
-
-/// Returns the number of messages in the line.
-#[inline]
-fn deliver_line(line: &[u8], keep: impl Fn(&str) -> RawJson, inbound: &dyn Inbound) -> usize {
-    let mut count = 0;
-    if read_line(line, keep, inbound, &mut count).is_err() && !line.trim_ascii().is_empty() {
-        inbound.not_a_message(line);
-    }
-    count
-}
-
-#[inline]
-fn read_line(
-    line: &[u8],
-    keep: impl Fn(&str) -> RawJson,
-    inbound: &dyn Inbound,
-    count: &mut usize,
-) -> Result<(), ()> {
-    let Ok(text) = text_of(line) else {
-        return fail_unreadable(line, inbound);
-    };
-    parse_inline(text, keep, |message| {
-        *count += 1;
-        inbound.message(message, MessageOrigin::Shared)
-    })
-    .map_err(drop)
-}
-
-/// Fails the request of a response that is not UTF-8, which would otherwise wait for its deadline.
-fn fail_unreadable(line: &[u8], inbound: &dyn Inbound) -> Result<(), ()> {
-    let mut answered = None;
-    parse(
-        &String::from_utf8_lossy(line),
-        &RawJson::keep,
-        &mut |message| {
-            if let Incoming::Result { id, .. } | Incoming::Error { id: Some(id), .. } = message {
-                answered = Some(id);
-            }
-        },
-    )
-    .map_err(drop)?;
-    let Some(RequestId::Number(id)) = answered else {
-        return Err(());
-    };
-    let fact = "the server's response is not UTF-8 text";
-    inbound.failed(id, TransportFault::Lost(fact.to_owned()));
-    Ok(())
 }
 
 #[cfg(test)]

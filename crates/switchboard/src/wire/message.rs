@@ -112,18 +112,36 @@ pub fn parse(
     keep: &dyn Fn(&str) -> RawJson,
     each: &mut dyn FnMut(Incoming),
 ) -> Result<(), NotJson> {
-    parse_inline(text, keep, each)
+    parse_with(text, keep, each, InvalidMember::RefusesBatch)
 }
 
-/// The same, compiled into its caller, which passes it for every response.
+/// The same for a server's messages, compiled into its caller, which passes it for every response. The
+/// valid messages of a batch are passed to `each` also if others are not valid.
 #[inline]
 pub(crate) fn parse_inline(
     text: &str,
     keep: impl Fn(&str) -> RawJson,
+    each: impl FnMut(Incoming),
+) -> Result<(), NotJson> {
+    parse_with(text, keep, each, InvalidMember::IsSkipped)
+}
+
+/// What an invalid member of a batch does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InvalidMember {
+    RefusesBatch,
+    IsSkipped,
+}
+
+#[inline]
+fn parse_with(
+    text: &str,
+    keep: impl Fn(&str) -> RawJson,
     mut each: impl FnMut(Incoming),
+    invalid_member: InvalidMember,
 ) -> Result<(), NotJson> {
     let Some((id, result)) = scan::plain_response(text) else {
-        return parse_any(text, &keep, &mut each);
+        return parse_any(text, &keep, &mut each, invalid_member);
     };
     each(Incoming::Result {
         id: RequestId::Number(id),
@@ -136,20 +154,23 @@ fn parse_any(
     text: &str,
     keep: &dyn Fn(&str) -> RawJson,
     each: &mut dyn FnMut(Incoming),
+    invalid_member: InvalidMember,
 ) -> Result<(), NotJson> {
-    if text.trim_ascii_start().starts_with('[') {
-        let batch: BoundedList<'_, MAX_BATCH> = serde_json::from_str(text)?;
-        let messages = batch
-            .elements()
-            .map_err(|_| NotJson(format!("a batch of more than {MAX_BATCH} messages")))?
-            .into_iter()
-            .map(|member| open(member.get(), keep))
-            .collect::<Result<Vec<_>, _>>()?;
-        messages.into_iter().for_each(each);
+    if !text.trim_ascii_start().starts_with('[') {
+        each(open(text, keep)?);
         return Ok(());
     }
-    each(open(text, keep)?);
-    Ok(())
+    let batch: BoundedList<'_, MAX_BATCH> = serde_json::from_str(text)?;
+    let members = batch
+        .elements()
+        .map_err(|_| NotJson(format!("a batch of more than {MAX_BATCH} messages")))?;
+    let read = members.into_iter().map(|member| open(member.get(), keep));
+    let (messages, faults): (Vec<_>, Vec<_>) = read.partition(Result::is_ok);
+    let fault = faults.into_iter().find_map(Result::err);
+    if fault.is_none() || invalid_member == InvalidMember::IsSkipped {
+        messages.into_iter().flatten().for_each(each);
+    }
+    fault.map_or(Ok(()), Err)
 }
 
 /// The members needed for routing, as JSON text.

@@ -250,6 +250,25 @@ async fn s3_20_a_question_of_a_lost_call_never_goes_to_another_caller() {
     }
 }
 
+/// S3-20: after an oversized message that is not the response, the server may still ask.
+#[tokio::test(start_paused = true)]
+async fn s3_20_a_question_of_a_call_with_an_oversized_message_never_goes_to_another_caller() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let (anna, bert) = (
+        Arc::new(RecordingCaller::new("anna")),
+        Arc::new(RecordingCaller::new("bert")),
+    );
+    let failed = reads(&session, &anna);
+    let of_anna = peer.expect("resources/read").await;
+    peer.inbound.oversized_on_stream(id(&of_anna));
+    let too_large = RequestFault::TooLarge { limit: 1 << 20 };
+    assert_eq!(failed.await.unwrap(), Err(too_large));
+    let _second = reads(&session, &bert);
+    peer.expect("resources/read").await;
+    peer.send(&form("whose", "?"));
+    assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
+}
+
 /// F28: a question that only an ended call caused is withdrawn, with the response that fits its
 /// kind.
 #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ use crate::transport::{MessageOrigin, TransportFault};
 use crate::untrusted::quoted;
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::lines::SHARED_LINE_BYTES;
-use crate::wire::{Incoming, OversizedMessage, RawJson, RequestId, parse};
+use crate::wire::{Incoming, OversizedMessage, RawJson, RequestId, parse_inline};
 
 /// How long an event stream may take to end after the response, so that its connection can be
 /// reused.
@@ -175,26 +175,29 @@ impl<'a> ResponseReader<'a> {
             return Err(missing_response(response));
         }
         let address = &self.channel.endpoint.address;
-        let (mut handled, mut read) = (ReadUsage::default(), Ok(0));
+        let (mut handled, mut read, mut count) = (ReadUsage::default(), Ok(()), 0);
         let channel = self.channel;
         handled.message(body.len(), &*channel.inbound, || {
-            read = self.handle_messages(&body, Some(&body));
-            read.unwrap_or(0)
+            read = self.handle_messages(&body, Some(&body), &mut count);
+            count
         });
         // A batch may have more than the response.
-        if matches!(read, Ok(2..)) {
+        if count > 1 {
             handled.bytes = body.len();
             pacer.count(body.len(), &handled);
             if let Some(pause) = pacer.pause() {
                 pause.await;
             }
         }
-        if read.is_err() {
+        if read.is_err() && self.answered.is_none() {
             let start = String::from_utf8_lossy(&body[..body.len().min(200)]);
             return Err(TransportFault::Lost(format!(
                 "the response from {address} is not a JSON-RPC message: {}",
                 quoted(&start)
             )));
+        }
+        if read.is_err() {
+            self.channel.inbound.not_a_message(&body);
         }
         match self.answered {
             Some(_) => Ok(()),
@@ -205,21 +208,15 @@ impl<'a> ResponseReader<'a> {
     }
 
     /// Fails the request because of a message over the limit. Any message of its stream belongs to
-    /// it; after one that is not the response, the server may still execute the request.
+    /// it.
     fn fail_oversized(&self, is_response: bool) {
         let inbound = &self.channel.inbound;
         if is_response {
             let id = RequestId::Number(self.id);
-            return inbound.oversized(Some(OversizedMessage::Response(id)));
+            inbound.oversized(Some(OversizedMessage::Response(id)));
+        } else {
+            inbound.oversized_on_stream(self.id);
         }
-        let (address, limit) = (
-            &self.channel.endpoint.address,
-            self.channel.endpoint.max_message_bytes,
-        );
-        let fact = format!(
-            "{address} sent a message of more than {limit} bytes, and no response before it"
-        );
-        inbound.failed(self.id, TransportFault::Lost(fact));
     }
 
     /// Resumes a broken stream, as often as needed.
@@ -378,27 +375,33 @@ impl<'a> ResponseReader<'a> {
             EventData::Short(_) => None,
             EventData::Long(bytes) => Some(bytes),
         };
-        self.handle_messages(data.as_ref(), shared)
-            .unwrap_or_else(|()| {
-                self.channel.inbound.not_a_message(data.as_ref());
-                0
-            })
+        let mut count = 0;
+        if self
+            .handle_messages(data.as_ref(), shared, &mut count)
+            .is_err()
+        {
+            self.channel.inbound.not_a_message(data.as_ref());
+        }
+        count
     }
 
-    /// Handles the messages in a text, and returns how many there are. Long ones share its bytes.
-    fn handle_messages(&mut self, text: &[u8], shared: Option<&Bytes>) -> Result<usize, ()> {
+    /// Handles the messages in a text, and counts them. Long ones share its bytes.
+    fn handle_messages(
+        &mut self,
+        text: &[u8],
+        shared: Option<&Bytes>,
+        count: &mut usize,
+    ) -> Result<(), ()> {
         let text = std::str::from_utf8(text).map_err(drop)?;
         let shared = shared.filter(|bytes| bytes.len() >= SHARED_LINE_BYTES);
         let keep = |part: &str| {
             shared.map_or_else(|| RawJson::keep(part), |bytes| RawJson::share(bytes, part))
         };
-        let mut count = 0;
-        let mut each = |message| {
-            count += 1;
+        parse_inline(text, keep, |message| {
+            *count += 1;
             self.message(message);
-        };
-        parse(text, &keep, &mut each).map_err(drop)?;
-        Ok(count)
+        })
+        .map_err(drop)
     }
 
     fn message(&mut self, message: Incoming) {

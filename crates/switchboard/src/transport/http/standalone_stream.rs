@@ -15,10 +15,11 @@ use super::request::HttpRequest;
 use super::response::HttpResponse;
 use super::response_reader::{self, MediaType};
 use super::{renewal, status_fault};
+use crate::transport::deliver::deliver_text;
 use crate::transport::read_limit::{PIECE_BYTES, Pacer};
-use crate::transport::{Inbound, MessageOrigin, TransportFault, supervised};
+use crate::transport::{Inbound, TransportFault, supervised};
+use crate::wire::RawJson;
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
-use crate::wire::{RawJson, parse};
 
 /// A stream without any data for this long, not even a comment, is reopened.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -184,23 +185,10 @@ pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inboun
         ServerEvent::Event { name, data, .. } if response_reader::is_message(name, &data) => data,
         ServerEvent::Event { .. } => return 0,
     };
-    let mut count = 0;
-    let keep = |part: &str| match &data {
-        EventData::Short(_) => RawJson::keep(part),
-        EventData::Long(bytes) => RawJson::share(bytes, part),
-    };
-    let text = std::str::from_utf8(data.as_ref()).ok();
-    let read = text.and_then(|text| {
-        parse(text, &keep, &mut |message| {
-            count += 1;
-            inbound.message(message, MessageOrigin::Shared)
-        })
-        .ok()
-    });
-    if read.is_none() {
-        inbound.not_a_message(data.as_ref());
+    match &data {
+        EventData::Short(text) => deliver_text(text, RawJson::keep, inbound),
+        EventData::Long(bytes) => deliver_text(bytes, |part| RawJson::share(bytes, part), inbound),
     }
-    count
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::wire::{OversizedMessage, RequestMetadata};
+use crate::transport::{MessageOrigin, TransportFault};
+use crate::wire::{Incoming, OversizedMessage, RequestMetadata};
 
 struct Ignore;
 
@@ -38,45 +39,6 @@ async fn received(sent: usize, later: Duration) -> usize {
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).await.unwrap();
     bytes.len()
-}
-
-/// A server that writes in another encoding, such as Windows-1252.
-#[test]
-fn a_response_that_is_not_utf8_fails_its_request_at_once() {
-    #[derive(Default)]
-    struct Failures(Mutex<Vec<String>>);
-
-    impl Inbound for Failures {
-        fn message(&self, _: Incoming, _: MessageOrigin) {}
-        fn failed(&self, id: u64, fault: TransportFault) {
-            lock(&self.0).push(format!("{id}: {fault}"));
-        }
-        fn session_renewed(&self) {}
-        fn not_a_message(&self, line: &[u8]) {
-            lock(&self.0).push(format!("{} bytes", line.len()));
-        }
-        fn oversized(&self, _: Option<OversizedMessage>) {}
-        fn closed(&self, _: String) {}
-    }
-
-    let failures = Failures::default();
-    for line in [
-        &b"{\"id\":7,\"result\":{\"text\":\"caf\xe9\"}}"[..],
-        b"{\"id\":8,\"error\":{\"code\":1,\"message\":\"\xe9\"}}",
-        b"{\"method\":\"notifications/x\",\"params\":\"\xe9\"}",
-        b"caf\xe9",
-    ] {
-        deliver_line(line, RawJson::keep, &failures);
-    }
-    assert_eq!(
-        *lock(&failures.0),
-        [
-            "7: the server's response is not UTF-8 text",
-            "8: the server's response is not UTF-8 text",
-            "41 bytes",
-            "4 bytes"
-        ]
-    );
 }
 
 /// F28: the cancellation of a call is sent just before the session is closed and dropped.
