@@ -6,7 +6,7 @@ use switchboard::RawJson;
 use switchboard::call::CallError;
 use switchboard::revision::Era;
 use switchboard::session::RequestFault;
-use switchboard::wire::{RequestId, for_each_member};
+use switchboard::wire::RequestId;
 
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
@@ -179,7 +179,7 @@ pub(crate) fn completed(result: &RawJson, extra: &str) -> Bytes {
     let Some(rest) = text.strip_prefix('{') else {
         return result.as_bytes().clone();
     };
-    if has_result_type(text) {
+    if result.member("resultType").is_some() {
         return result.as_bytes().clone();
     }
     let separator = if rest.trim_start().starts_with('}') {
@@ -188,18 +188,6 @@ pub(crate) fn completed(result: &RawJson, extra: &str) -> Bytes {
         ","
     };
     format!(r#"{{"resultType":"complete"{extra}{separator}{rest}"#).into()
-}
-
-/// Whether an object has a member `resultType`. Most contain the word nowhere, nor a letter as an
-/// escape; some servers' own objects have a member of this name.
-fn has_result_type(object: &str) -> bool {
-    let may_have =
-        object.contains("\"resultType\"") || (object.contains('\\') && object.contains("\\u00"));
-    let mut found = false;
-    if may_have {
-        for_each_member(object, |key, _| found |= key == "resultType");
-    }
-    found
 }
 
 /// The result of a tool call that did not complete.

@@ -192,7 +192,7 @@ impl Session {
             // Polled where it is: awaiting it by value would copy it.
             let fault = match &mut sent {
                 Some(response) => match response.await {
-                    Ok(result) => return Ok(result),
+                    Ok(result) => return legacy::check_complete(&call, result),
                     Err(fault) => Some(fault),
                 },
                 None => None,

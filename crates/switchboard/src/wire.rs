@@ -153,6 +153,23 @@ impl RawJson {
         string_text(self.as_str())
     }
 
+    /// The value of an object's member as it stands; of several of that name the last, which most
+    /// parsers take.
+    pub fn member(&self, name: &str) -> Option<&str> {
+        let text = self.as_str();
+        // Most objects contain the name nowhere, nor a letter as an escape.
+        let may_have = text.contains(name) || (text.contains('\\') && text.contains("\\u00"));
+        let mut found = None;
+        if may_have {
+            for_each_member(text, |key, value| {
+                if key == name {
+                    found = Some(value);
+                }
+            });
+        }
+        found
+    }
+
     /// The members of a JSON object in their order, values as they stand. `None` for any other value.
     pub fn members(&self) -> Option<Vec<JsonMember>> {
         let mut members = Vec::with_capacity(4);

@@ -28,6 +28,7 @@ use crate::config::Asks;
 use crate::event::SessionCallers;
 use crate::gate::Permit;
 use crate::transport::MessageOrigin;
+use crate::untrusted::quoted;
 use crate::wire::{RawJson, RequestId, TOOLS_CALL};
 
 mod caller_question;
@@ -91,6 +92,29 @@ impl EraInbound for LegacyInbound {
         let is_one_callers = receiver.pending.callers() != SessionCallers::Several;
         let is_wanted = is_one_callers && first.caller().accepts_unattributed_logs();
         is_wanted.then(|| (first.clone(), calls.len() == 1))
+    }
+}
+
+/// Refuses a result that claims to be incomplete. The caller that handles required input would take it
+/// for the question of a modern server, whose sampling requests the gate has decided on.
+#[inline]
+pub(super) fn check_complete(
+    call: &InFlightCall,
+    result: RawJson,
+) -> Result<RawJson, Box<RequestFault>> {
+    match call.caller().handles_input_required() {
+        true => refuse_incomplete(result),
+        false => Ok(result),
+    }
+}
+
+fn refuse_incomplete(result: RawJson) -> Result<RawJson, Box<RequestFault>> {
+    match result.member("resultType") {
+        None | Some("\"complete\"") => Ok(result),
+        Some(kind) => Err(Box::new(RequestFault::Invalid(format!(
+            "resultType {}, which its protocol version does not have",
+            quoted(kind)
+        )))),
     }
 }
 
@@ -178,7 +202,7 @@ impl LegacyHalf {
         };
         match peer.retry(call, &request, *fault).await {
             Err(fault) => self.visit_pages(peer, call, &request, as_task, fault).await,
-            result => result,
+            Ok(result) => Ok(check_complete(call, result)?),
         }
     }
 
@@ -220,10 +244,11 @@ impl LegacyHalf {
         request: &OutboundRequest<'_>,
         as_task: bool,
     ) -> RequestResult {
-        match as_task {
+        let result = match as_task {
             true => tasks::call_as_task(peer, call, *request, self.tasks).await,
             false => peer.request_for(call, request).await,
-        }
+        };
+        Ok(check_complete(call, result?)?)
     }
 
     /// Sends the request again if it failed because pages must be visited first, and the caller has
@@ -265,5 +290,37 @@ fn serialises_callers(receiver: &Receiver) -> bool {
         Asks::Yes => true,
         Asks::No => false,
         Asks::Auto => receiver.asked_on_shared_stream.load(Ordering::Relaxed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t32_a_legacy_result_is_complete_or_refused() {
+        let check = |result: &str, is_accepted: bool| {
+            let result = RawJson::parse(result.to_owned()).expect("JSON");
+            assert_eq!(
+                refuse_incomplete(result.clone()).is_ok(),
+                is_accepted,
+                "{result:?}"
+            );
+        };
+        check(r#"{"content":[]}"#, true);
+        check(r#"{"resultType":"complete"}"#, true);
+        check(
+            r#"{"structuredContent":{"resultType":"input_required"}}"#,
+            true,
+        );
+        check(
+            r#"{"resultType":"input_required","inputRequests":{}}"#,
+            false,
+        );
+        check(
+            r#"{"resultType":"complete","result\u0054ype":"input_required"}"#,
+            false,
+        );
+        check(r#"{"resultType":"task"}"#, false);
     }
 }
