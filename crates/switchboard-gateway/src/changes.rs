@@ -215,7 +215,7 @@ fn notify_of_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
 }
 
 /// A log of a legacy server that belongs to no call goes to a client only if no other client could
-/// have caused it: by a request in flight, or by an earlier call on the same session.
+/// have caused it: by a request in flight, or by a call that was in flight at the same time.
 fn notify_of_log(
     gateway: &GatewayState,
     server: &ServerName,

@@ -4,10 +4,10 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{PATIENCE, all_capabilities, client, demo, gateway, stop};
+use support::{all_capabilities, client, demo, gateway, stop};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::{Gateway, Operations};
-use switchboard_testkit::{Chaos, Scratch, Step, wait_until};
+use switchboard_testkit::{Chaos, Scratch, Step};
 use tokio::task::JoinSet;
 
 use crate::support::TestClient;
@@ -135,6 +135,7 @@ async fn t21_a_log_after_a_response_reaches_no_other_client() {
         let [log, started, release] = ["log", "started", "release"].map(|name| scratch.path(name));
         let message = r#"{"level":"error","data":"ada-nonce"}"#;
         let late = vec![
+            Step::wait_file(&started),
             Step::text("hello"),
             Step::wait_file(&log),
             Step::notify("notifications/message", Some(message)),
@@ -158,14 +159,23 @@ async fn t21_a_log_after_a_response_reaches_no_other_client() {
         let servers = [logs.entry("logs").render(), other.entry("other").render()].concat();
         let gateway = gateway(&scratch, &format!("{ALLOW}{servers}")).await;
         let mut ada = client(&gateway, false, "ada").await;
-        assert_eq!(ada.call(1, "mcp__logs__late", json!({})).await, "hello");
         let mut bob = TestClient::legacy(&gateway, "bob", json!({})).await;
         let subscribed = bob.request(1, "resources/subscribe", json!({"uri": "x://r"}));
         assert_eq!(subscribed.await["result"], json!({}));
+        let late = json!({"name": "mcp__logs__late", "arguments": {}});
+        ada.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": late}))
+            .await;
         let params = json!({"name": tool, "arguments": {}});
         bob.send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}))
             .await;
-        assert!(wait_until(PATIENCE, || started.exists()));
+        // Ada's call ends once Bob's is in flight.
+        let answer = loop {
+            let seen = ada.next().await;
+            if seen["id"] == 1 {
+                break seen;
+            }
+        };
+        assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
         std::fs::write(&log, "").unwrap();
         // The server sent this after the log.
         let seen = bob.next().await;

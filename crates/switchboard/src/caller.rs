@@ -77,7 +77,7 @@ pub trait Caller: Send + Sync {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval>;
 
     /// Answers a server's question during a call of this caller. Kinds that it does not
-    /// [offer](Self::offers) are declined without asking.
+    /// [offer](Self::capabilities) are declined without asking.
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         let _ = question;
         Box::pin(async { ElicitAnswer::Decline })
@@ -124,8 +124,8 @@ pub trait Caller: Send + Sync {
         false
     }
 
-    /// Whether this caller receives a legacy server's logs during its calls while no other caller
-    /// has used the session, although the transport does not show which call a log belongs to.
+    /// Whether this caller receives a legacy server's logs during its calls while no other caller's
+    /// calls are or were in flight beside them, although the transport does not show which call a log belongs to.
     fn accepts_unattributed_logs(&self) -> bool {
         false
     }

@@ -64,25 +64,25 @@ impl LogLevel {
     }
 }
 
-/// The callers whose calls a session has sent so far.
+/// The callers whose calls a session has sent since it last had none in flight.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SessionCallers {
     /// No call was sent.
     #[default]
     None,
-    /// All calls were those of this caller.
+    /// All these calls were those of this caller.
     One(crate::caller_id::CallerId),
     /// Calls of several callers were sent.
     Several,
 }
 
 impl SessionCallers {
-    /// A call of this caller is sent.
-    pub(crate) fn add(&mut self, caller: &crate::caller_id::CallerId) {
+    /// A call of this caller is sent; `is_idle` if none was in flight.
+    pub(crate) fn add(&mut self, caller: &crate::caller_id::CallerId, is_idle: bool) {
         match self {
-            Self::None => *self = Self::One(caller.clone()),
-            Self::One(known) if known != caller => *self = Self::Several,
-            Self::One(_) | Self::Several => {}
+            Self::One(known) if known == caller => {}
+            Self::One(_) | Self::Several if !is_idle => *self = Self::Several,
+            _ => *self = Self::One(caller.clone()),
         }
     }
 }

@@ -279,7 +279,7 @@ impl ServerHandle {
     }
 
     /// Stops the server and starts it again. Returns when the new start begins;
-    /// [`settled`](Self::settled) waits until it is ready.
+    /// [`wait_until_settled`](Self::wait_until_settled) waits until it is ready.
     pub async fn restart(&self) {
         self.end_further_connections();
         self.send(TaskCommand::Restart).await;

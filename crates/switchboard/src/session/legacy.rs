@@ -85,7 +85,8 @@ impl EraInbound for LegacyInbound {
     }
 
     /// A legacy server may log at any time, also for a call that has ended: only a caller that
-    /// requested logs gets them, and only if no other caller has used the session.
+    /// requested logs gets them, and only if no other caller's call was in
+    /// flight since the session last had none.
     fn call_that_logs(&self, receiver: &Receiver) -> Option<(Arc<InFlightCall>, bool)> {
         let calls = receiver.candidate_calls().in_flight;
         let (_, first) = calls.first()?;

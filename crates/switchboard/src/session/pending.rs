@@ -237,7 +237,8 @@ impl PendingRequests {
             self.earlier_deadline.notify_one();
         }
         if let Some(call) = &call {
-            table.callers.add(call.caller_id());
+            let is_idle = table.requests.taken == 0 && table.abandoned.is_empty();
+            table.callers.add(call.caller_id(), is_idle);
         }
         let last_id = table.last_id;
         table.last_id = table.requests.add(last_id, call);
@@ -332,7 +333,7 @@ impl PendingRequests {
         table.awaited(id).and_then(|request| request.call.clone())
     }
 
-    /// The callers of all calls so far.
+    /// The callers of all calls since none was in flight.
     pub(super) fn callers(&self) -> SessionCallers {
         self.table().callers.clone()
     }
