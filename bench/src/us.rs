@@ -214,7 +214,7 @@ impl Contestant for Us {
             Tool::Echo => (&self.echo, &self.echo_arguments),
             Tool::Big => (&self.big, &self.no_arguments),
         };
-        let call = Call::new(&**name, arguments.clone()).caller(self.caller.clone());
+        let call = Call::new(name.clone(), arguments.clone()).caller(self.caller.clone());
         Ok(self.host.call_with(call).await?.raw.as_bytes().len())
     }
 }

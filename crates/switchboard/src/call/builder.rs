@@ -39,7 +39,7 @@ pub struct Call {
 
 impl Call {
     /// A call with the current catalog and the entry's deadlines, which needs approval if the gate
-    /// says so.
+    /// says so. A name that is an `Arc<str>` already is shared, any other is copied.
     pub fn new(tool: impl Into<Arc<str>>, arguments: impl Into<RawJson>) -> Self {
         Self {
             tool: tool.into(),
