@@ -40,6 +40,21 @@ pub fn for_each_member<'a>(object: &'a str, mut each: impl FnMut(&str, &'a str))
     });
 }
 
+/// The value of an object's member; of several of that name the last.
+fn member_of<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    // Most objects contain the name nowhere, nor a letter as an escape.
+    let may_have = object.contains(name) || (object.contains('\\') && object.contains("\\u00"));
+    let mut found = None;
+    if may_have {
+        for_each_member(object, |key, value| {
+            if key == name {
+                found = Some(value);
+            }
+        });
+    }
+    found
+}
+
 /// The first element of an array that is known to be valid JSON, if it has any.
 #[doc(hidden)]
 pub use scan::first_element;
@@ -156,18 +171,13 @@ impl RawJson {
     /// The value of an object's member as it stands; of several of that name the last, which most
     /// parsers take.
     pub fn member(&self, name: &str) -> Option<&str> {
-        let text = self.as_str();
-        // Most objects contain the name nowhere, nor a letter as an escape.
-        let may_have = text.contains(name) || (text.contains('\\') && text.contains("\\u00"));
-        let mut found = None;
-        if may_have {
-            for_each_member(text, |key, value| {
-                if key == name {
-                    found = Some(value);
-                }
-            });
-        }
-        found
+        member_of(self.as_str(), name)
+    }
+
+    /// The value at the end of a path of members, as it stands.
+    pub(crate) fn member_at(&self, path: &[&str]) -> Option<&str> {
+        let mut names = path.iter();
+        names.try_fold(self.as_str(), |object, name| member_of(object, name))
     }
 
     /// The members of a JSON object in their order, values as they stand. `None` for any other value.

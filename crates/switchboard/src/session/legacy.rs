@@ -85,13 +85,15 @@ impl EraInbound for LegacyInbound {
     }
 
     /// A legacy server may log at any time, also for a call that has ended: only a caller that
-    /// requested logs gets them, and only if no other caller's call was in
-    /// flight since the session last had none.
+    /// requested logs gets them, and only if no other caller's call was in flight since the session
+    /// last had none.
     fn call_that_logs(&self, receiver: &Receiver) -> Option<(Arc<InFlightCall>, bool)> {
+        if receiver.pending.callers() == SessionCallers::Several {
+            return None;
+        }
         let calls = receiver.candidate_calls().in_flight;
         let (_, first) = calls.first()?;
-        let is_one_callers = receiver.pending.callers() != SessionCallers::Several;
-        let is_wanted = is_one_callers && first.caller().accepts_unattributed_logs();
+        let is_wanted = first.caller().accepts_unattributed_logs();
         is_wanted.then(|| (first.clone(), calls.len() == 1))
     }
 }

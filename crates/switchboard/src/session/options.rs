@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
@@ -15,7 +14,7 @@ use crate::name::ServerName;
 use crate::secret::{Redacted, Redactor};
 use crate::store::LogFile;
 use crate::sync::lock;
-use crate::wire::RawJson;
+use crate::wire::{RawJson, for_each_member};
 
 /// What the server declared in the handshake.
 #[derive(Debug, Clone)]
@@ -38,18 +37,16 @@ impl Hello {
 
     /// Whether the server declared a capability, by its path: `["resources", "subscribe"]`.
     pub fn declares(&self, path: &[&str]) -> bool {
-        let Ok(declared) = self.capabilities.to_value() else {
-            return false;
-        };
-        let found = path.iter().try_fold(&declared, |value, key| value.get(key));
-        found.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
+        let declared = self.capabilities.member_at(path);
+        declared.is_some_and(|value| !matches!(value, "null" | "false"))
     }
 
     /// Whether the server declared any extension of the protocol.
     pub(crate) fn declares_extension(&self) -> bool {
-        let declared = self.capabilities.to_value().unwrap_or_default();
-        let extensions = declared["extensions"].as_object();
-        extensions.is_some_and(|extensions| !extensions.is_empty())
+        let mut count = 0;
+        let extensions = self.capabilities.member("extensions");
+        for_each_member(extensions.unwrap_or_default(), |_, _| count += 1);
+        count > 0
     }
 }
 

@@ -35,11 +35,13 @@ impl TaskCapabilities {
         if hello.revision != Revision::V2025_11_25 {
             return Self::default();
         }
-        let capabilities = hello.capabilities.to_value().unwrap_or_default();
-        let tasks = &capabilities["tasks"];
+        let declares = |path: &[&str]| {
+            let declared = hello.capabilities.member_at(path);
+            declared.is_some_and(|value| value.starts_with('{'))
+        };
         Self {
-            calls: tasks["requests"]["tools"]["call"].is_object(),
-            cancel: tasks["cancel"].is_object(),
+            calls: declares(&["tasks", "requests", "tools", "call"]),
+            cancel: declares(&["tasks", "cancel"]),
         }
     }
 }
