@@ -122,6 +122,7 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
         removed,
         rules_changed,
         pending,
+        ..
     } = reloaded;
     let line_about = |servers: &[ServerName], outcome: &str| {
         let names: Vec<String> = servers
@@ -145,7 +146,7 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
         rules_changed
             .then(|| "the configuration changed: the new permission rules apply".to_owned()),
     );
-    lines.extend(pending.iter().map(|PendingChange { server, reason }| {
+    lines.extend(pending.iter().map(|PendingChange { server, reason, .. }| {
         let reason = escaped(reason);
         match server {
             Some(server) => {

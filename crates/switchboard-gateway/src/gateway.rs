@@ -23,7 +23,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// CallerCapabilities a host. Clients are notified of its changes from now on.
+    /// Serves a host. Clients are notified of its changes from now on.
     pub fn new(host: Host, settings: GatewaySettings) -> Self {
         let state = Arc::new(GatewayState::new(host, settings));
         let task = tokio::spawn(changes::run(state.host.events(), Arc::downgrade(&state)));

@@ -1,10 +1,10 @@
 //! The program that the official conformance suite tests: a host with one server, whose URL is the
 //! last argument.
 //!
-//! The suite starts it as `conformance-client URL` and says in variables what it plays:
+//! The suite starts it as `conformance-client URL` and sets variables:
 //! `MCP_CONFORMANCE_SCENARIO` names the scenario, `MCP_CONFORMANCE_PROTOCOL_VERSION` the revision
-//! that the server speaks (the older suite leaves that to us), and `MCP_CONFORMANCE_CONTEXT`
-//! carries what an embedder would have in its configuration. Everything else is the host's work.
+//! that the server speaks (the older suite sets none), and `MCP_CONFORMANCE_CONTEXT` holds what an
+//! embedder would have in its configuration.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -32,57 +32,55 @@ use tokio::task::JoinSet;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The only server, under the only name it needs.
+/// The name of the only server.
 const SERVER: &str = "suite";
 
-/// Where the document about us would stand. The suite knows this address, and reads nothing there.
-const OUR_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+/// The client's metadata document. The suite knows this address, and does not fetch it.
+const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 
-/// How long anything may take before the suite gives up on us.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time limit of each step.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a scenario wants done with a server that is ready. What stands in no line is
-/// [`Task::CallAll`].
+/// What each scenario does once the server is ready; all others do [`Task::CallAll`].
 const TASKS: [(&str, Task); 7] = [
     ("initialize", Task::Connect),
     ("request-metadata", Task::Connect),
     ("json-schema-ref-no-deref", Task::Connect),
     ("http-standard-headers", Task::UseAll),
-    ("http-custom-headers", Task::CallAsTold),
+    ("http-custom-headers", Task::CallAsScripted),
     ("json-schema-2020-12-preservation", Task::GiveBackSchema),
     ("sep-2322-client-request-state", Task::CallAllAtOnce),
 ];
 
 #[derive(Clone, Copy)]
 enum Task {
-    /// Nothing: to connect is to shake hands and to list. A server that then offers nothing is no
-    /// use to a host, and it says so.
+    /// Nothing more: connecting includes the handshake and the lists.
     Connect,
     /// One after the other, with arguments made from each tool's schema.
     CallAll,
     /// All at the same time.
     CallAllAtOnce,
-    /// Every tool, every resource, every prompt.
+    /// Every tool is called, every resource read, every prompt fetched.
     UseAll,
-    /// The calls that the suite named, with its arguments.
-    CallAsTold,
-    /// One tool is called with the schema of another, as it came.
+    /// The calls in the scenario's context.
+    CallAsScripted,
+    /// Calls one tool with the schema of another, byte for byte.
     GiveBackSchema,
 }
 
-/// What the suite tells beside the scenario's name.
+/// The variable `MCP_CONFORMANCE_CONTEXT`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Told {
+struct ScenarioContext {
     #[serde(rename = "toolCalls")]
-    tool_calls: Vec<ToldCall>,
+    tool_calls: Vec<ScenarioCall>,
     client_id: Option<String>,
     client_secret: Option<String>,
     private_key_pem: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct ToldCall {
+struct ScenarioCall {
     name: String,
     arguments: Map<String, Value>,
 }
@@ -93,12 +91,16 @@ async fn main() -> Result<(), Failure> {
         .next_back()
         .ok_or("the last argument is the URL of the server")?;
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO")?;
-    let told: Told = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+    let context: ScenarioContext = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(text) => serde_json::from_str(&text)?,
-        Err(_) => Told::default(),
+        Err(_) => ScenarioContext::default(),
     };
-    let key = told.private_key_pem.as_deref().map(key_file).transpose()?;
-    let config = config(&url, auth(&scenario, &told, key.as_ref()))?;
+    let key = context
+        .private_key_pem
+        .as_deref()
+        .map(key_file)
+        .transpose()?;
+    let config = config(&url, auth(&scenario, &context, key.as_ref()))?;
     let caller = Arc::new(Agent);
     let host = HostBuilder::new(config)
         .capabilities(caller.capabilities())
@@ -109,7 +111,7 @@ async fn main() -> Result<(), Failure> {
         &Run {
             host: host.clone(),
             caller,
-            told,
+            context,
         },
         &scenario,
     )
@@ -118,7 +120,7 @@ async fn main() -> Result<(), Failure> {
     outcome
 }
 
-/// One server at a URL, in the era that the suite plays.
+/// One server at a URL, in the era that the suite tests.
 fn config(url: &str, auth: HttpAuth) -> Result<Config, Failure> {
     let protocol = match std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
         // Revisions are dates.
@@ -137,8 +139,8 @@ fn config(url: &str, auth: HttpAuth) -> Result<Config, Failure> {
     Ok(Config::from_iter([server]))
 }
 
-/// Who we are to an authorization server: what was told, or a document that describes us.
-fn auth(scenario: &str, told: &Told, key: Option<&NamedTempFile>) -> HttpAuth {
+/// The client's identity at an authorization server: from the context, or the metadata document.
+fn auth(scenario: &str, context: &ScenarioContext, key: Option<&NamedTempFile>) -> HttpAuth {
     let alone = scenario.starts_with("auth/client-credentials");
     HttpAuth {
         grant: if alone {
@@ -146,10 +148,10 @@ fn auth(scenario: &str, told: &Told, key: Option<&NamedTempFile>) -> HttpAuth {
         } else {
             OAuthGrant::AuthorizationCode
         },
-        client_id: told.client_id.clone(),
-        client_secret: told.client_secret.clone().map(Secret::new),
+        client_id: context.client_id.clone(),
+        client_secret: context.client_secret.clone().map(Secret::new),
         client_key: key.map(|file| file.path().display().to_string()),
-        client_metadata_url: Some(OUR_DOCUMENT.to_owned()),
+        client_metadata_url: Some(CLIENT_METADATA_URL.to_owned()),
         ..HttpAuth::default()
     }
 }
@@ -166,7 +168,7 @@ async fn run(run: &Run, scenario: &str) -> Result<(), Failure> {
         .iter()
         .find(|(name, _)| *name == scenario)
         .map_or(Task::CallAll, |(_, task)| *task);
-    run.host.wait_until_settled(PATIENCE).await;
+    run.host.wait_until_settled(TIMEOUT).await;
     if !matches!(task, Task::Connect) {
         run.ready()?;
     }
@@ -175,16 +177,16 @@ async fn run(run: &Run, scenario: &str) -> Result<(), Failure> {
         Task::CallAll => run.call_all().await,
         Task::CallAllAtOnce => run.call_all_at_once().await,
         Task::UseAll => run.use_all().await,
-        Task::CallAsTold => run.call_as_told().await,
+        Task::CallAsScripted => run.call_as_scripted().await,
         Task::GiveBackSchema => run.give_back_schema().await,
     }
 }
 
-/// A host, who calls through it, and what was told.
+/// The host, its caller and the context of the scenario.
 struct Run {
     host: Host,
     caller: Arc<Agent>,
-    told: Told,
+    context: ScenarioContext,
 }
 
 impl Run {
@@ -245,10 +247,9 @@ impl Run {
         Ok(())
     }
 
-    async fn call_as_told(&self) -> Result<(), Failure> {
-        for ToldCall { name, arguments } in &self.told.tool_calls {
-            // A host checks arguments against the schema, where `null` is no boolean: what it says
-            // is that there is no value.
+    async fn call_as_scripted(&self) -> Result<(), Failure> {
+        for ScenarioCall { name, arguments } in &self.context.tool_calls {
+            // The host validates arguments, and `null` is not a boolean: it stands for no value.
             let arguments: Map<_, _> = arguments
                 .clone()
                 .into_iter()
@@ -277,7 +278,7 @@ impl Run {
     async fn call(&self, tool: &str, arguments: RawJson) -> Result<(), Failure> {
         let call = Call::new(format!("{SERVER}/{tool}"), arguments)
             .caller(self.caller.clone())
-            .timeout(PATIENCE);
+            .timeout(TIMEOUT);
         let result = self.host.call_with(call).await?;
         println!("{tool}: {}", result.for_person()?.for_terminal_line());
         Ok(())

@@ -275,7 +275,8 @@ impl HostBuilder {
         self
     }
 
-    /// CallerCapabilities the cached catalog of each server until it is connected: a call waits for its server.
+    /// Offers the cached catalog of each server until it is connected; a call then waits for its
+    /// server.
     pub fn offer_cached(mut self) -> Self {
         self.offers_cached = true;
         self

@@ -366,7 +366,9 @@ impl HostState {
         }
         match decision.permit(tool, &call.arguments, caller) {
             Ok(permit) => {
-                self.show_change(tool, gate, caller);
+                if gate.only_shows_changes(tool) {
+                    self.show_change(tool, caller);
+                }
                 Ok(Permission::Granted(permit))
             }
             Err(NotAllowed::Deny { rule }) => {

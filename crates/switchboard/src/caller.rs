@@ -61,7 +61,9 @@ pub trait Caller: Send + Sync {
     /// The caller's identity.
     fn id(&self) -> &CallerId;
 
-    /// The caller's capabilities; servers are told no more than these.
+    /// The caller's capabilities. A modern server is told them with each request. A legacy server is
+    /// told [those of the host](crate::HostBuilder::capabilities) when it connects; its questions of
+    /// a kind that is not among these are declined.
     fn capabilities(&self) -> CallerCapabilities {
         CallerCapabilities::default()
     }
@@ -90,7 +92,8 @@ pub trait Caller: Send + Sync {
         Box::pin(async { SampleAnswer::Refuse("the caller does not support sampling".to_owned()) })
     }
 
-    /// The roots for modern servers during a call of this caller; `None` offers none.
+    /// The roots of this caller, for servers of either era during its calls; `None` uses
+    /// [those of the host](crate::HostBuilder::roots).
     fn roots(&self) -> Option<Vec<Root>> {
         None
     }
@@ -124,8 +127,8 @@ pub trait Caller: Send + Sync {
         false
     }
 
-    /// Whether this caller receives a legacy server's logs during its calls while no other caller's
-    /// calls are or were in flight beside them, although the transport does not show which call a log belongs to.
+    /// Whether this caller gets log messages that a legacy server does not assign to a call. It gets
+    /// them only if no other caller had a call in flight since the session was last idle.
     fn accepts_unattributed_logs(&self) -> bool {
         false
     }

@@ -60,6 +60,7 @@ pub mod search;
 
 /// A tool that cannot be called, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Withheld {
     /// The tool's server.
     pub server: ServerName,

@@ -168,7 +168,8 @@ pub enum NextEvent {
 }
 
 impl Events {
-    /// The next event; `None` once the host has stopped.
+    /// The next event; `None` once the last clone of the [`Host`](crate::Host) was dropped.
+    /// [`Host::stop`](crate::Host::stop) alone does not end the events.
     pub async fn next(&mut self) -> Option<NextEvent> {
         use tokio::sync::broadcast::error::RecvError;
         match self.0.recv().await {

@@ -24,7 +24,9 @@
 //! ([`Host::builder`], [`Server`]); a program answers the questions of the gate and the servers
 //! with closures ([`Callbacks`]) or as a [`Caller`]; [`HostBuilder::tool`] adds tools of its own.
 //!
-//! The modules below are ordered from the bottom up: each uses only those above it.
+//! A program that needs more finds it in the modules: [`transport`], [`store`] and [`auth`] for
+//! transports, stores and login pages of its own; [`catalog`], [`gate`], [`trust`], [`server`],
+//! [`session`], [`reload`] and [`vendor`] for front ends such as a command line or a gateway.
 //!
 //! # Systems
 //!
@@ -51,6 +53,8 @@ pub use switchboard_config::{name, secret, shell, untrusted};
 /// Child processes: the launcher, spawn, bounded stderr, stop.
 pub use switchboard_launch as launch;
 
+// Ordered from the bottom up: each module uses only those above it.
+
 /// Boxed futures.
 mod future;
 
@@ -58,9 +62,11 @@ mod future;
 mod panics;
 
 /// Locks that a panic does not break.
+#[doc(hidden)]
 pub mod sync;
 
 /// Line diffs for display.
+#[doc(hidden)]
 pub mod line_diff;
 
 /// What a person could do about a failure.
@@ -159,5 +165,5 @@ pub use untrusted::Untrusted;
 pub use vendor::Toolset;
 pub use wire::RawJson;
 
-/// The JSON library that appears in signatures.
-pub use serde_json;
+/// The libraries whose types appear in signatures.
+pub use {bytes, indexmap, serde_json, url};

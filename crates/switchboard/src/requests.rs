@@ -15,6 +15,12 @@ use crate::session::{CompletionTarget, RequestFault, Session};
 use crate::wire::RawJson;
 
 impl Host {
+    /// The default caller, whom the requests below can be made for
+    /// ([`HostBuilder::caller`](crate::HostBuilder::caller)).
+    pub fn caller(&self) -> &Arc<dyn Caller> {
+        &self.0.caller
+    }
+
     /// Reads a resource of a server. Returns the result byte for byte, from the cache if a modern
     /// server allowed that and it is still valid.
     pub async fn read(
@@ -47,7 +53,7 @@ impl Host {
         self.finished(&handle, &session, answer, caller).await
     }
 
-    /// Forwards a client's `prompts/get` or `completion/complete` to a server. The params are those
+    /// For gateways: forwards a client's `prompts/get` or `completion/complete` to a server. The params are those
     /// that the caller [forwards](Caller::forwarded), and `name` is the name in them. Returns the
     /// result byte for byte.
     pub async fn forward(

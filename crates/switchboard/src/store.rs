@@ -24,6 +24,7 @@ pub(crate) fn make_private_folder(folder: &std::path::Path) -> std::io::Result<(
 /// The tables of a store. Each is stored separately, so that a damaged one does not affect the
 /// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StoreTable {
     /// Grants: remembered approvals.
     Grants,

@@ -201,6 +201,18 @@ pub enum TransportFault {
 }
 
 impl TransportFault {
+    /// Whether the server may have executed the request, or may still be executing it.
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::NotSent(_) | Self::NeedsLogin(_) => false,
+            Self::Lost(_) => true,
+            // Other client errors are refusals.
+            Self::Status { status, error, .. } => {
+                error.is_none() && (*status == 408 || !(400..500).contains(status))
+            }
+        }
+    }
+
     /// Redacts the server's texts.
     pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
         match self {

@@ -65,6 +65,7 @@ pub(super) fn sentence(outcome: &LoggedIn) -> String {
         issuer,
         scopes,
         lasts,
+        ..
     } = outcome;
     let scopes = if scopes.is_empty() {
         String::new()

@@ -38,6 +38,7 @@ pub(crate) fn run(options: &Options, args: &LogoutArgs) -> Result<u8, Failure> {
         server,
         was_logged_in,
         revoked,
+        ..
     } = &done;
     if options.json {
         let document =

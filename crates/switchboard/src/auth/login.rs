@@ -84,6 +84,7 @@ pub async fn logout(
 
 /// The outcome of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoggedIn {
     /// The server.
     pub server: ServerName,
@@ -97,6 +98,7 @@ pub struct LoggedIn {
 
 /// The outcome of a logout.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoggedOut {
     /// The server.
     pub server: ServerName,

@@ -16,6 +16,7 @@ pub trait Opener: Send + Sync + fmt::Debug {
 
 /// The page of one login.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoginPage {
     /// The server that requires the login.
     pub server: ServerName,
@@ -29,6 +30,7 @@ pub struct LoginPage {
 
 /// The outcome of showing a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PageOutcome {
     /// The page was opened: the response comes to the redirect address.
     Shown,

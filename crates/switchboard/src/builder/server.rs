@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::{
-    Endpoint, HttpEndpoint, MAX_TIMEOUT, ReferenceSyntax, ServerConfig, Source, Start,
+    Endpoint, HttpEndpoint, MAX_TIMEOUT, Protocol, ReferenceSyntax, ServerConfig, Source, Start,
     StdioEndpoint, Timeouts,
 };
 use crate::name::ServerName;
@@ -25,7 +25,10 @@ pub struct Server {
     start: Start,
     timeouts: Timeouts,
     connect_timeout: Option<Duration>,
+    protocol: Protocol,
+    include_tools: Vec<String>,
     exclude_tools: Vec<String>,
+    idempotent_tools: Vec<String>,
     /// The first setting that does not apply to its kind of endpoint.
     error: Option<String>,
 }
@@ -56,7 +59,10 @@ impl Server {
             start: Start::default(),
             timeouts: Timeouts::default(),
             connect_timeout: None,
+            protocol: Protocol::default(),
+            include_tools: Vec::new(),
             exclude_tools: Vec::new(),
+            idempotent_tools: Vec::new(),
             error: None,
         }
     }
@@ -114,6 +120,33 @@ impl Server {
         self
     }
 
+    /// Sets how long a call may take in all, at most [`MAX_TIMEOUT`].
+    pub fn call_timeout_max(mut self, limit: Duration) -> Self {
+        let limit = limit.min(MAX_TIMEOUT);
+        self.timeouts.call_max = limit;
+        self.timeouts.call = self.timeouts.call.min(limit);
+        self
+    }
+
+    /// Fixes the protocol era, which is otherwise detected.
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// Marks tools, as globs, whose calls may be sent again after a lost response.
+    pub fn idempotent_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.idempotent_tools
+            .extend(tools.into_iter().map(Into::into));
+        self
+    }
+
+    /// Includes only these tools, as globs.
+    pub fn include_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.include_tools.extend(tools.into_iter().map(Into::into));
+        self
+    }
+
     /// Excludes tools, as globs.
     pub fn exclude_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.exclude_tools.extend(tools.into_iter().map(Into::into));
@@ -151,12 +184,46 @@ impl Server {
         let mut config = ServerConfig::new(name, Source::code(), self.endpoint);
         config.start = self.start;
         config.timeouts = self.timeouts;
+        config.protocol = self.protocol;
         config.exclude_tools = self.exclude_tools;
+        config.idempotent_tools = self.idempotent_tools;
+        if !self.include_tools.is_empty() {
+            config.include_tools = Some(self.include_tools);
+        }
         if let Some(limit) = self.connect_timeout {
             // The limit applies to a first start too.
             config.timeouts.connect = limit;
             config.first_connect = None;
         }
         Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_in_code_become_those_of_the_entry() {
+        let server = Server::stdio("files", "serve-files")
+            .protocol(Protocol::Legacy)
+            .include_tools(["read_*"])
+            .exclude_tools(["read_secret"])
+            .idempotent_tools(["read_file"])
+            .call_timeout_max(Duration::from_secs(20));
+        let config = server.into_config().expect("it is valid");
+        assert_eq!(config.protocol, Protocol::Legacy);
+        assert_eq!(config.include_tools, Some(vec!["read_*".to_owned()]));
+        assert_eq!(config.exclude_tools, ["read_secret"]);
+        assert_eq!(config.idempotent_tools, ["read_file"]);
+        let twenty = Duration::from_secs(20);
+        assert_eq!(config.timeouts.call_max, twenty);
+        assert!(config.timeouts.call <= twenty, "no longer than the maximum");
+        let plain = Server::stdio("files", "serve-files").into_config();
+        let plain = plain.expect("it is valid");
+        assert_eq!(
+            (plain.include_tools, plain.protocol),
+            (None, Protocol::Auto)
+        );
     }
 }

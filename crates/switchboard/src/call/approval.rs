@@ -11,7 +11,7 @@ use crate::caller::{Approval, ApprovalLifetime, ApprovalRequest, Caller, CallerI
 use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
 use crate::config::ApprovalChoices;
-use crate::gate::{Decision, DecisionRequest, Gate, Permit};
+use crate::gate::{Decision, DecisionRequest, Permit};
 use crate::hint::Hint;
 use crate::host::{HostState, ServerLease};
 use crate::sync;
@@ -145,9 +145,8 @@ impl HostState {
     }
 
     /// Shows a changed definition of a trusted server, once, without asking.
-    pub(super) fn show_change(&self, tool: &Tool, gate: &Gate, caller: &Arc<dyn Caller>) {
-        let is_known = || !sync::read(&self.grants).differs_from_pin(tool);
-        if !gate.only_shows_changes(tool) || is_known() {
+    pub(super) fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
+        if !sync::read(&self.grants).differs_from_pin(tool) {
             return;
         }
         let changed = sync::write(&self.grants).replace_pin(tool);

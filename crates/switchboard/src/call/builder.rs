@@ -1,5 +1,6 @@
 //! One call to make: what [`Host::call_with`](crate::Host::call_with) is given.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ use crate::wire::RawJson;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Call {
-    /// An exposed name, or `server/tool`.
+    /// The name under which the tool is listed, `server/tool`, or the name that a model vendor's API
+    /// got instead ([`Toolset`](crate::Toolset)).
     pub tool: Arc<str>,
     /// The arguments, a JSON object.
     pub arguments: RawJson,
@@ -75,5 +77,14 @@ impl Call {
     pub fn pre_approved(mut self) -> Self {
         self.pre_approved = true;
         self
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("tool", &self.tool)
+            .field("caller", &self.caller.as_ref().map(|caller| caller.id()))
+            .finish_non_exhaustive()
     }
 }

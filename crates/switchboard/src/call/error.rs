@@ -90,6 +90,25 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// Whether the tool may have run, or may still be running: such a call is not simply repeated.
+    pub fn may_have_run(&self) -> bool {
+        matches!(self, Self::Request { fault, .. } if fault.may_have_run())
+    }
+
+    /// The server of the call, if its name is known.
+    pub fn server(&self) -> Option<&ServerName> {
+        match self {
+            Self::Unresolved { .. } => None,
+            Self::NotReady(not_ready) => Some(&not_ready.server),
+            Self::UnknownServer { server }
+            | Self::Replaced { server }
+            | Self::InvalidArguments { server, .. }
+            | Self::Denied { server, .. }
+            | Self::DefinitionChanged { server, .. }
+            | Self::Request { server, .. } => Some(server),
+        }
+    }
+
     /// Whether no tool has the name: it may belong to a server that is not listed yet.
     pub(super) fn is_unknown_name(&self) -> bool {
         matches!(
@@ -219,5 +238,54 @@ fn suggestion(why: &Unresolved) -> String {
         why
     } else {
         format!("; {why}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::TransportFault;
+
+    #[test]
+    fn an_error_says_whether_the_tool_may_have_run() {
+        let server = ServerName::new("files").expect("a valid name");
+        let request = |fault| CallError::Request {
+            server: server.clone(),
+            fault,
+            detail: None,
+            hint: None,
+        };
+        let status = |status| TransportFault::Status {
+            status,
+            detail: String::new(),
+            retry_after: None,
+            error: None,
+        };
+        let late = RequestFault::Timeout {
+            after: Duration::from_secs(1),
+            total: true,
+        };
+        for (fault, expected) in [
+            (late, true),
+            (RequestFault::Closed("it exited".into()), true),
+            (
+                RequestFault::Transport(TransportFault::Lost(String::new())),
+                true,
+            ),
+            (RequestFault::Transport(status(503)), true),
+            (RequestFault::Transport(status(404)), false),
+            (
+                RequestFault::Transport(TransportFault::NotSent(String::new())),
+                false,
+            ),
+            (RequestFault::NotSent("no room".into()), false),
+            (RequestFault::DefinitionChanged, false),
+        ] {
+            let error = request(fault);
+            assert_eq!(error.may_have_run(), expected, "{error}");
+            assert_eq!(error.server(), Some(&server));
+        }
+        let removed = CallError::Replaced { server };
+        assert!(!removed.may_have_run());
     }
 }

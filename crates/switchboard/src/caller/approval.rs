@@ -13,7 +13,7 @@ use crate::wire::RawJson;
 pub struct ApprovalRequest {
     /// The server and the tool.
     pub id: ToolId,
-    /// The name that the model used.
+    /// The name under which the tool is listed to models.
     pub exposed: ExposedName,
     /// The complete final arguments.
     pub arguments: RawJson,

@@ -47,6 +47,7 @@ pub enum ElicitationKind {
 
 /// The answer to an [`Elicitation`].
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum ElicitAnswer {
     /// The values of the fields; empty for a URL.
     Accept(Map<String, Value>),
@@ -94,6 +95,7 @@ pub struct Sampling {
 
 /// The answer to a [`Sampling`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SampleAnswer {
     /// The result of `sampling/createMessage`, sent to the server unchanged.
     Answer(RawJson),

@@ -4,6 +4,7 @@ use crate::name::ServerName;
 
 /// A change that takes effect only after a person has approved it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PendingChange {
     /// The server; `None` for rules that apply to all.
     pub server: Option<ServerName>,
@@ -13,6 +14,7 @@ pub struct PendingChange {
 
 /// What a reload did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReloadReport {
     /// New servers that may run.
     pub added: Vec<ServerName>,

@@ -452,7 +452,7 @@ impl ServerTask {
         }
     }
 
-    /// CallerCapabilities what a live connection has listed now.
+    /// Publishes what a live connection has listed now.
     fn replace_offerings(&mut self, offerings: Offerings, before: &Offerings) {
         let declares_extension =
             matches!(&self.phase, Phase::Live(live) if live.declares_extension());

@@ -159,6 +159,25 @@ impl From<Box<RequestFault>> for RequestFault {
 }
 
 impl RequestFault {
+    /// Whether the server may have executed the request, or may still be executing it.
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::HeaderMismatch { .. }
+            | Self::QueueTimeout { .. }
+            | Self::NotSent(_)
+            | Self::NotSupported(_)
+            | Self::DefinitionChanged => false,
+            Self::Transport(fault) => fault.may_have_run(),
+            Self::ErrorResponse { .. }
+            | Self::Timeout { .. }
+            | Self::Closed(_)
+            | Self::TooLarge { .. }
+            | Self::Invalid(_)
+            | Self::Declined(_)
+            | Self::Task(_) => true,
+        }
+    }
+
     pub(super) fn not_offered(what: &str) -> Self {
         Self::NotSent(format!("the server does not offer {what}"))
     }

@@ -18,6 +18,7 @@ use crate::wire::{RawJson, for_each_member};
 
 /// What the server declared in the handshake.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Hello {
     /// The negotiated revision of the protocol.
     pub revision: Revision,
@@ -127,6 +128,7 @@ pub struct CallOptions {
 
 /// Deviations from the protocol on a connection, for diagnosis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProtocolDeviations {
     /// Lines that were not JSON-RPC messages.
     pub junk_lines: u64,

@@ -329,18 +329,6 @@ impl Receiver {
     }
 }
 
-/// Whether the server may execute a request whose response did not come.
-fn may_be_executed(fault: &TransportFault) -> bool {
-    match fault {
-        TransportFault::NotSent(_) | TransportFault::NeedsLogin(_) => false,
-        TransportFault::Lost(_) => true,
-        // Other client errors are refusals.
-        TransportFault::Status { status, error, .. } => {
-            error.is_none() && (*status == 408 || !(400..500).contains(status))
-        }
-    }
-}
-
 impl Inbound for Receiver {
     fn message(&self, message: Incoming, origin: MessageOrigin) {
         self.junk_run.store(0, Ordering::Relaxed);
@@ -415,7 +403,7 @@ impl Inbound for Receiver {
             TransportFault::Status {
                 error: Some(error), ..
             } if self.era.get().is_some() => read_error(&error),
-            fault if may_be_executed(&fault) => {
+            fault if fault.may_have_run() => {
                 return self.fail_executing(id, RequestFault::Transport(fault));
             }
             fault => RequestFault::Transport(fault),

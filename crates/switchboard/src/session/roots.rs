@@ -16,7 +16,7 @@ pub struct Roots(Option<watch::Sender<Vec<Root>>>);
 pub(super) type RootChanges = watch::Receiver<Vec<Root>>;
 
 impl Roots {
-    /// CallerCapabilities these roots; `None` offers none.
+    /// Offers these roots; `None` offers none.
     pub fn new(roots: Option<Vec<Root>>) -> Self {
         Self(roots.map(watch::Sender::new))
     }

@@ -1,5 +1,5 @@
-//! Finds the members of a JSON object as slices of its text, and checks that the text is valid JSON
-//! of any depth.
+//! Finds the members of a JSON object as slices of its text, or the result of a response in the usual
+//! layout, and checks that the text is valid JSON of any depth.
 //!
 //! Every message is scanned, so this copies nothing, allocates nothing up to depth 63, and does not
 //! recurse. A property test compares it with `serde_json`.

@@ -11,7 +11,7 @@ use crate::session::{Era, Hello, RequestFault, Revision};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
-/// CallerCapabilities the newest legacy revision.
+/// Sends `initialize` with the newest legacy revision, then `notifications/initialized`.
 pub(in crate::session) async fn initialize(peer: &Peer) -> Result<Hello, RequestFault> {
     let options = &peer.receiver.options;
     let version = RawJson::from_value(Revision::newest(Era::Legacy).as_str());
