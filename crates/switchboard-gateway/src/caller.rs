@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use switchboard::call::CallReport;
 use switchboard::caller::{
-    ApprovalRequest, ForwardedParams, LogLine, Progress, Root, RootsAnswer, SampleAnswer, Sampling,
-    SamplingDecision,
+    ApprovalRequest, CallReport, ForwardedParams, LogLine, Progress, Root, RootsAnswer,
+    SampleAnswer, Sampling, SamplingDecision,
 };
 use switchboard::event::LogLevel;
 use switchboard::result::{indent_json, readable_json};

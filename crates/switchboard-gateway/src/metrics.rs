@@ -17,7 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
-use switchboard::call::CallReport;
+use switchboard::caller::{CallReport, DecisionKind};
 use switchboard::server::State;
 use switchboard::sync::lock;
 use switchboard::{Host, ToolId};
@@ -146,13 +146,14 @@ impl GatewayMetrics {
         };
         let tool = self.tool(report);
         match report.decision {
-            "allow" => self.count_allowed(&tool, &report.rule),
+            Some(DecisionKind::Allow) => self.count_allowed(&tool, &report.rule),
             decision => {
-                self.decision(decision, &report.rule).inc();
+                let word = decision.map_or("none", DecisionKind::as_str);
+                self.decision(word, &report.rule).inc();
             }
         }
         match (report.decision, record.outcome) {
-            ("allow", RequestOutcome::Answered) => tool.answered.observe(seconds),
+            (Some(DecisionKind::Allow), RequestOutcome::Answered) => tool.answered.observe(seconds),
             _ => {
                 let mut labels = tool.labels.clone();
                 labels.push(("mcp_method_name", record.method.to_owned()));
@@ -162,13 +163,13 @@ impl GatewayMetrics {
         if !report.approval.is_zero() {
             self.approval.observe(report.approval.as_secs_f64());
         }
-        if !report.wire.is_zero() {
-            tool.wire.observe(report.wire.as_secs_f64());
-            let elsewhere = report.wire + report.approval + report.waiting;
+        if !report.server_time.is_zero() {
+            tool.wire.observe(report.server_time.as_secs_f64());
+            let elsewhere = report.server_time + report.approval + report.waiting;
             let own = record.duration.saturating_sub(elsewhere);
             self.own.observe(own.as_secs_f64());
             if let Some(latency) = &tool.latency {
-                latency.add(report.wire);
+                latency.add(report.server_time);
             }
         }
     }
@@ -218,7 +219,7 @@ impl GatewayMetrics {
                 counter.inc();
             }
             _ => {
-                let counter = self.decision("allow", rule);
+                let counter = self.decision(DecisionKind::Allow.as_str(), rule);
                 counter.inc();
                 *allowed = Some((rule.clone(), counter));
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use switchboard::caller::SamplingDecision;
+use switchboard::caller::{DecisionKind, SamplingDecision};
 use switchboard::hint::Hint;
 use switchboard::{Approval, BoxFuture, Host, RawJson, ServerName};
 
@@ -355,10 +355,10 @@ impl Recorder for Operations {
             event: "sampling",
             client: principal.as_str(),
             server: decision.server.as_str(),
-            decision: decision.decision,
+            decision: decision.decision.as_str(),
             rule: decision.rule,
             approval: match decision.decision {
-                "ask" => decision.denied.unwrap_or("yes"),
+                DecisionKind::Ask => decision.denied.unwrap_or("yes"),
                 _ => "",
             },
             outcome: match decision.denied {
@@ -390,14 +390,16 @@ impl Recorder for Operations {
             method: record.method,
             server: tool.map_or(server.unwrap_or_default(), |tool| tool.id.server.as_str()),
             name: tool.map_or(record.name, |tool| tool.id.tool.as_wire()),
-            decision: report.map_or("", |report| report.decision),
+            decision: report.map_or("", |report| {
+                report.decision.map_or("none", DecisionKind::as_str)
+            }),
             rule: report.map_or("", |report| &report.rule),
             approval: record.approval.unwrap_or_default(),
             outcome,
             error,
             arguments: record.arguments,
             duration: Some(record.duration),
-            server_duration: report.and_then(|report| part(report.wire)),
+            server_duration: report.and_then(|report| part(report.server_time)),
             approval_duration: report.and_then(|report| part(report.approval)),
             peer: None,
         };

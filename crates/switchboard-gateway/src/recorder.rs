@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use switchboard::call::CallReport;
-use switchboard::caller::SamplingDecision;
+use switchboard::caller::{CallReport, SamplingDecision};
 use switchboard::{RawJson, ServerName};
 
 use crate::{Principal, Refusal};

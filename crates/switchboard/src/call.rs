@@ -18,7 +18,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-pub use crate::caller::CallReport;
 use crate::caller::{ApprovalRequest, BoxFuture, Caller};
 use crate::catalog::{Tool, ToolDefinition};
 use crate::config::{MAX_TIMEOUT, Protocol, Timeouts};

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::caller::{Approval, ApprovalRequest, Caller, CallerId};
+use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, DecisionKind};
 use crate::catalog::{MatchedRules, Tool};
 use crate::config::{Diagnostic, Mode, ProjectPermissions, RuleText};
 use crate::name::ServerName;
@@ -65,6 +65,17 @@ pub enum Decision {
         /// The rule or mode.
         rule: String,
     },
+}
+
+impl Decision {
+    /// The decision without its reason.
+    pub fn kind(&self) -> DecisionKind {
+        match self {
+            Self::Allow { .. } => DecisionKind::Allow,
+            Self::Ask { .. } => DecisionKind::Ask,
+            Self::Deny { .. } => DecisionKind::Deny,
+        }
+    }
 }
 
 impl fmt::Display for Decision {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use switchboard::RawJson;
-use switchboard::call::{CallError, CallReport};
+use switchboard::call::CallError;
+use switchboard::caller::{CallOutcome, CallReport};
 use switchboard::revision::Era;
 use switchboard::sync::lock;
 
@@ -35,7 +36,7 @@ impl RecordGuard<'_> {
             let report = lock(&self.caller.call_report);
             report
                 .as_ref()
-                .is_some_and(|report| report.outcome == "tool error")
+                .is_some_and(|report| report.outcome == CallOutcome::ToolError)
         };
         let outcome = match answer {
             Ok(result) if self.is_input_required(result) => RequestOutcome::InputRequired,

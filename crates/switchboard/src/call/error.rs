@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::caller::CallOutcome;
 use crate::catalog::Unresolved;
 use crate::hint::Hint;
 use crate::host::LeaseError;
@@ -186,14 +187,14 @@ impl CallError {
     }
 
     /// The kind of error in logs.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(super) fn outcome(&self) -> CallOutcome {
         match self {
-            Self::Unresolved { .. } | Self::UnknownServer { .. } => "unresolved",
-            Self::Replaced { .. } | Self::DefinitionChanged { .. } => "changed",
-            Self::InvalidArguments { .. } => "invalid arguments",
-            Self::Denied { .. } => "denied",
-            Self::NotReady(_) => "not ready",
-            Self::Request { .. } => "failed",
+            Self::Unresolved { .. } | Self::UnknownServer { .. } => CallOutcome::Unresolved,
+            Self::Replaced { .. } | Self::DefinitionChanged { .. } => CallOutcome::Changed,
+            Self::InvalidArguments { .. } => CallOutcome::InvalidArguments,
+            Self::Denied { .. } => CallOutcome::Denied,
+            Self::NotReady(_) => CallOutcome::NotReady,
+            Self::Request { .. } => CallOutcome::Failed,
         }
     }
 }

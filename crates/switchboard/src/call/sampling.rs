@@ -35,10 +35,11 @@ impl HostState {
         let tool = self.sampling_tool(&request.server)?;
         // An approval beforehand covers the call, not the sampling that it causes.
         let decision = self.decide(&tool, caller.id(), false);
-        let (word, rule) = match &decision {
-            Decision::Allow { because } => ("allow", because.to_string()),
-            Decision::Ask { because, .. } => ("ask", because.clone()),
-            Decision::Deny { rule } => ("deny", rule.clone()),
+        let kind = decision.kind();
+        let rule = match &decision {
+            Decision::Allow { because } => because.to_string(),
+            Decision::Ask { because, .. } => because.clone(),
+            Decision::Deny { rule } => rule.clone(),
         };
         let permitted = match decision {
             Decision::Allow { .. } => Ok(()),
@@ -65,7 +66,7 @@ impl HostState {
         };
         caller.sampling_decided(&SamplingDecision {
             server: &request.server,
-            decision: word,
+            decision: kind,
             rule: &rule,
             denied: permitted.as_ref().err().map(String::as_str),
         });

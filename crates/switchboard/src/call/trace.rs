@@ -10,7 +10,7 @@ use tracing::field::Empty;
 use tracing::{Level, Span};
 
 use super::{Call, CallError, shown};
-use crate::caller::{CallReport, Caller};
+use crate::caller::{CallOutcome, CallReport, Caller, DecisionKind};
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::result::CallResult;
@@ -64,13 +64,13 @@ impl ReportGuard {
                 name: call.tool.clone(),
                 tool: None,
                 arguments: call.arguments.clone(),
-                decision: "none",
+                decision: None,
                 rule: Arc::default(),
-                outcome: "cancelled",
+                outcome: CallOutcome::Cancelled,
                 error: None,
                 approval: Duration::ZERO,
                 waiting: Duration::ZERO,
-                wire: Duration::ZERO,
+                server_time: Duration::ZERO,
                 total: Duration::ZERO,
             },
         }))))
@@ -90,9 +90,9 @@ impl ReportGuard {
         let Some(pending) = &mut self.0 else { return };
         let report = &mut pending.report;
         report.outcome = match outcome {
-            Ok(result) if result.is_error() => "tool error",
-            Ok(_) => "answered",
-            Err(error) => error.kind(),
+            Ok(result) if result.is_error() => CallOutcome::ToolError,
+            Ok(_) => CallOutcome::Answered,
+            Err(error) => error.outcome(),
         };
         report.error = outcome.as_ref().err().map(ToString::to_string);
     }
@@ -150,7 +150,7 @@ impl CallTrace<'_> {
         let total = match phase {
             CallPhase::Approval => &mut pending.report.approval,
             CallPhase::Waiting => &mut pending.report.waiting,
-            CallPhase::Wire => &mut pending.report.wire,
+            CallPhase::Wire => &mut pending.report.server_time,
         };
         *total += since.elapsed();
     }
@@ -169,10 +169,11 @@ impl PendingReport {
 
     #[cold]
     fn decided(&mut self, decision: &Decision) {
-        (self.report.decision, self.report.rule) = match decision {
-            Decision::Allow { because } => ("allow", because.clone()),
-            Decision::Ask { because, .. } => ("ask", because.as_str().into()),
-            Decision::Deny { rule } => ("deny", rule.as_str().into()),
+        self.report.decision = Some(decision.kind());
+        self.report.rule = match decision {
+            Decision::Allow { because } => because.clone(),
+            Decision::Ask { because, .. } => because.as_str().into(),
+            Decision::Deny { rule } => rule.as_str().into(),
         };
     }
 }
@@ -217,13 +218,13 @@ fn trace(span: &Span, report: &CallReport) {
         caller = report.caller.as_str(),
         server = tool.map_or("", |tool| tool.id.server.as_str()),
         tool = tool.map(shown).unwrap_or_default(),
-        decision = report.decision,
+        decision = report.decision.map_or("none", DecisionKind::as_str),
         rule = &*report.rule,
-        outcome = report.outcome,
+        outcome = report.outcome.as_str(),
         error = report.error,
         approval_ms = ms(report.approval),
         waiting_ms = ms(report.waiting),
-        wire_ms = ms(report.wire),
+        server_ms = ms(report.server_time),
         total_ms = ms(report.total),
         "call ended"
     );

@@ -20,12 +20,12 @@ pub struct CallReport {
     pub tool: Option<Arc<Tool>>,
     /// The arguments.
     pub arguments: RawJson,
-    /// The gate's decision: `allow`, `ask`, `deny`, or `none` if the call ended before it.
-    pub decision: &'static str,
+    /// The gate's decision; `None` if the call ended before it.
+    pub decision: Option<DecisionKind>,
     /// The rule, mode or grant that decided.
     pub rule: Arc<str>,
-    /// How the call ended: `answered`, `tool error`, `denied`, `cancelled`, or the kind of failure.
-    pub outcome: &'static str,
+    /// How the call ended.
+    pub outcome: CallOutcome,
     /// Why it did not complete, safe to show.
     pub error: Option<String>,
     /// The time spent on approval.
@@ -33,9 +33,72 @@ pub struct CallReport {
     /// The time spent waiting for the server.
     pub waiting: Duration,
     /// The time from the request to its response.
-    pub wire: Duration,
+    pub server_time: Duration,
     /// The total time.
     pub total: Duration,
+}
+
+/// A decision of the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecisionKind {
+    /// The call may run.
+    Allow,
+    /// The caller must be asked.
+    Ask,
+    /// The call is denied.
+    Deny,
+}
+
+impl DecisionKind {
+    /// Its word in rules, logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallOutcome {
+    /// The tool answered.
+    Answered,
+    /// The tool answered with `isError`.
+    ToolError,
+    /// The gate or the caller denied it.
+    Denied,
+    /// No tool or server has the name.
+    Unresolved,
+    /// The definition or the server changed.
+    Changed,
+    /// The arguments violate the tool's schema.
+    InvalidArguments,
+    /// The server could not be used.
+    NotReady,
+    /// The request failed.
+    Failed,
+    /// The call was dropped.
+    Cancelled,
+}
+
+impl CallOutcome {
+    /// Its word in logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::ToolError => "tool error",
+            Self::Denied => "denied",
+            Self::Unresolved => "unresolved",
+            Self::Changed => "changed",
+            Self::InvalidArguments => "invalid arguments",
+            Self::NotReady => "not ready",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// What was decided about a server's request for sampling, which passes the gate as
@@ -45,8 +108,8 @@ pub struct CallReport {
 pub struct SamplingDecision<'a> {
     /// The server that asked.
     pub server: &'a ServerName,
-    /// The gate's decision: `allow`, `ask` or `deny`.
-    pub decision: &'static str,
+    /// The gate's decision.
+    pub decision: DecisionKind,
     /// The rule, mode or grant that decided.
     pub rule: &'a str,
     /// Why it is not answered, safe to show; `None` if it is.
