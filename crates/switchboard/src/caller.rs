@@ -17,7 +17,7 @@ pub(crate) use question::result_action;
 pub use question::{
     ElicitAnswer, Elicitation, ElicitationKind, Root, RootsAnswer, SampleAnswer, Sampling,
 };
-pub use report::{CallOutcome, CallReport, DecisionKind, SamplingDecision};
+pub use report::{CallReport, DecisionKind, ReportedOutcome, SamplingDecision};
 
 mod approval;
 mod callbacks;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use switchboard::RawJson;
 use switchboard::call::CallError;
-use switchboard::caller::{CallOutcome, CallReport};
+use switchboard::caller::{CallReport, ReportedOutcome};
 use switchboard::revision::Era;
 use switchboard::sync::lock;
 
@@ -36,7 +36,7 @@ impl RecordGuard<'_> {
             let report = lock(&self.caller.call_report);
             report
                 .as_ref()
-                .is_some_and(|report| report.outcome == CallOutcome::ToolError)
+                .is_some_and(|report| report.outcome == ReportedOutcome::ToolError)
         };
         let outcome = match answer {
             Ok(result) if self.is_input_required(result) => RequestOutcome::InputRequired,

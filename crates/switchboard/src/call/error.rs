@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::caller::CallOutcome;
+use crate::caller::ReportedOutcome;
 use crate::catalog::Unresolved;
 use crate::hint::Hint;
 use crate::host::LeaseError;
@@ -187,14 +187,14 @@ impl CallError {
     }
 
     /// The kind of error in logs.
-    pub(super) fn outcome(&self) -> CallOutcome {
+    pub(super) fn outcome(&self) -> ReportedOutcome {
         match self {
-            Self::Unresolved { .. } | Self::UnknownServer { .. } => CallOutcome::Unresolved,
-            Self::Replaced { .. } | Self::DefinitionChanged { .. } => CallOutcome::Changed,
-            Self::InvalidArguments { .. } => CallOutcome::InvalidArguments,
-            Self::Denied { .. } => CallOutcome::Denied,
-            Self::NotReady(_) => CallOutcome::NotReady,
-            Self::Request { .. } => CallOutcome::Failed,
+            Self::Unresolved { .. } | Self::UnknownServer { .. } => ReportedOutcome::Unresolved,
+            Self::Replaced { .. } | Self::DefinitionChanged { .. } => ReportedOutcome::Changed,
+            Self::InvalidArguments { .. } => ReportedOutcome::InvalidArguments,
+            Self::Denied { .. } => ReportedOutcome::Denied,
+            Self::NotReady(_) => ReportedOutcome::NotReady,
+            Self::Request { .. } => ReportedOutcome::Failed,
         }
     }
 }

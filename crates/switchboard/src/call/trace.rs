@@ -10,7 +10,7 @@ use tracing::field::Empty;
 use tracing::{Level, Span};
 
 use super::{Call, CallError, shown};
-use crate::caller::{CallOutcome, CallReport, Caller, DecisionKind};
+use crate::caller::{CallReport, Caller, DecisionKind, ReportedOutcome};
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::result::CallResult;
@@ -66,7 +66,7 @@ impl ReportGuard {
                 arguments: call.arguments.clone(),
                 decision: None,
                 rule: Arc::default(),
-                outcome: CallOutcome::Cancelled,
+                outcome: ReportedOutcome::Cancelled,
                 error: None,
                 approval: Duration::ZERO,
                 waiting: Duration::ZERO,
@@ -90,8 +90,8 @@ impl ReportGuard {
         let Some(pending) = &mut self.0 else { return };
         let report = &mut pending.report;
         report.outcome = match outcome {
-            Ok(result) if result.is_error() => CallOutcome::ToolError,
-            Ok(_) => CallOutcome::Answered,
+            Ok(result) if result.is_error() => ReportedOutcome::ToolError,
+            Ok(_) => ReportedOutcome::Answered,
             Err(error) => error.outcome(),
         };
         report.error = outcome.as_ref().err().map(ToString::to_string);

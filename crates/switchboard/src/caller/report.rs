@@ -25,7 +25,7 @@ pub struct CallReport {
     /// The rule, mode or grant that decided.
     pub rule: Arc<str>,
     /// How the call ended.
-    pub outcome: CallOutcome,
+    pub outcome: ReportedOutcome,
     /// Why it did not complete, safe to show.
     pub error: Option<String>,
     /// The time spent on approval.
@@ -63,7 +63,7 @@ impl DecisionKind {
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum CallOutcome {
+pub enum ReportedOutcome {
     /// The tool answered.
     Answered,
     /// The tool answered with `isError`.
@@ -84,7 +84,7 @@ pub enum CallOutcome {
     Cancelled,
 }
 
-impl CallOutcome {
+impl ReportedOutcome {
     /// Its word in logs.
     pub fn as_str(self) -> &'static str {
         match self {
