@@ -1,9 +1,9 @@
-"""The ring of real clients: each one through the gateway, over `attach` and over HTTP.
+"""The stage of real clients: each one through the gateway, over `attach` and over HTTP.
 
     python3 run.py CLIENTS SERVERS PROGRAM RMCP_CLIENT [CLIENT…]
 
 CLIENTS is the folder that `.ci/real-clients` fills, SERVERS the file that `.ci/real-servers` writes, PROGRAM the `switchboard` to
-check, RMCP_CLIENT the program `rmcp-client` of this workspace, since rmcp comes without a client program. Not in the ring: VS Code,
+check, RMCP_CLIENT the program `rmcp-client` of this workspace, since rmcp comes without a client program. Not in the stage: VS Code,
 Cursor, Windsurf, Zed, Cline, Continue, Kiro and Claude Desktop have no way to run without a screen; Copilot CLI and Amp do not run
 without an account.
 """

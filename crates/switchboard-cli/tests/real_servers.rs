@@ -1,4 +1,4 @@
-//! The ring of real servers: the whole program against real servers from npm and PyPI.
+//! The stage "real servers": the whole program against real servers from npm and PyPI.
 //!
 //! `SWITCHBOARD_REAL_SERVERS` names the file that `.ci/real-servers DIR` writes. Every server
 //! has a variable of its test in its environment, by which leftover processes are found.

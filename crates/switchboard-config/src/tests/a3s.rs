@@ -1,4 +1,4 @@
-//! Tests of the a3s dialect (seed 001): files with `mcp_servers` blocks.
+//! Tests of the a3s dialect (promises S1): files with `mcp_servers` blocks.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Tests of the agent-apps dialect (seed 003): documents with `metadata.mcp`.
+//! Tests of the agent-apps dialect (promises S3): documents with `metadata.mcp`.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Tests of the agent-code dialect (seed 004): files with `[mcp_servers.NAME]`.
+//! Tests of the agent-code dialect (promises S4): files with `[mcp_servers.NAME]`.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

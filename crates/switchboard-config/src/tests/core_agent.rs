@@ -1,4 +1,4 @@
-//! Tests of the core-agent dialect (seed 000): `.agents/mcp.json`.
+//! Tests of the core-agent dialect (promises S0): `.agents/mcp.json`.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Tests of the gemini dialect (seed 002): `settings.json` with `mcpServers`.
+//! Tests of the gemini dialect (promises S2): `settings.json` with `mcpServers`.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

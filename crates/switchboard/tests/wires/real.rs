@@ -1,4 +1,4 @@
-//! Must-show 2, in the ring of real servers: `server-everything` on each of its wires, Python's
+//! Tests with real servers: `server-everything` over each transport, Python's
 //! `mcp-server-time` in both eras, and servers of both eras whose handlers ask in the older way.
 //!
 //! `SWITCHBOARD_REAL_SERVERS` names the file that `.ci/real-servers DIR` writes.

@@ -16,7 +16,7 @@ use super::table::{Era, Wire};
 pub(crate) enum Kind {
     Demo,
     Rmcp,
-    #[allow(dead_code, reason = "used by the ring of real servers")]
+    #[allow(dead_code, reason = "used by the tests with real servers")]
     Real(&'static str),
 }
 
