@@ -58,10 +58,10 @@ pub enum SessionError {
         reason: String,
     },
     /// The folder has none.
-    #[error("no session of this folder is stored")]
+    #[error("no conversation of this project is stored")]
     NoSession,
     /// No session has the id.
-    #[error("no session has the id \"{0}\", or several ids begin with it")]
+    #[error("no conversation has the id \"{0}\", or several ids begin with it")]
     UnknownId(String),
 }
 

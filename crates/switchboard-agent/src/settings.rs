@@ -76,7 +76,7 @@ impl ModelVendor {
     }
 }
 
-/// Other vendors that speak one of these APIs: their domain, and the variable of their key.
+/// Vendors by domain, each with the environment variables that may hold its key.
 const KEY_VARIABLES: &[(&str, &[&str])] = &[
     ("anthropic.com", &["ANTHROPIC_API_KEY"]),
     ("cerebras.ai", &["CEREBRAS_API_KEY"]),
@@ -109,7 +109,7 @@ const CONTEXT_TOKENS: &[(&str, u64)] = &[
 /// The settings of a model. A session file records them, without the key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelSettings {
-    /// Whose API it is.
+    /// The vendor whose API is used.
     pub vendor: ModelVendor,
     /// The name of the model, as the vendor spells it.
     #[serde(default)]

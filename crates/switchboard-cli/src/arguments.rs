@@ -37,9 +37,9 @@ Examples:
   switchboard doctor                            start each server and report problems
 
 Exit codes:
-  0 done · 1 the tool or server answered with an error · 2 usage, config, unknown tool or arguments
+  0 done · 1 the tool or server answered with an error · 2 usage, config, unknown tool or invalid arguments
   3 server unreachable, died or timed out · 4 login needed · 5 denied or untrusted
-  75 may work later (a model's vendor is overloaded or limits the rate)
+  75 may work later (a model's vendor is overloaded, limits the rate or cannot be reached)
   129, 130, 131, 143 ended by a signal";
 
 /// Options that every command takes.
@@ -66,8 +66,8 @@ pub(crate) struct Options {
     /// current one (repeatable)
     #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append, add = path_completer())]
     pub(crate) root: Vec<PathBuf>,
-    /// How long to wait for servers to connect [default: 10; no limit on a terminal, or while a
-    /// first start may be installing packages]
+    /// How long to wait for servers to connect [default: 10; on a terminal, or while a first start
+    /// may be installing packages, the connect timeout of each server]
     #[arg(long, value_name = "SECS", global = true, value_parser = seconds)]
     pub(crate) wait: Option<Duration>,
 }

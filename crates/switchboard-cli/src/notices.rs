@@ -134,10 +134,10 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
     };
     let mut lines: Vec<String> = [
         line_about(added, "added"),
-        line_about(restarted, "restarted after its calls finished"),
-        line_about(stopped, "stopped after its calls finished"),
+        line_about(restarted, "restarted after calls in flight ended"),
+        line_about(stopped, "stopped after calls in flight ended"),
         line_about(adjusted, "changed without a restart"),
-        line_about(removed, "removed after its calls finished"),
+        line_about(removed, "removed after calls in flight ended"),
     ]
     .into_iter()
     .flatten()

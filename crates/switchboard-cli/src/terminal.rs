@@ -104,7 +104,7 @@ impl Caller for TerminalCaller {
             let _turn = self.prompt_lock.lock().await;
             let Some(terminal) = Tty::open() else {
                 output::notice(&format!(
-                    "server \"{}\" asked a question: declined, there is no terminal to ask on",
+                    "server \"{}\" asked a question, which was declined: there is no terminal to ask on",
                     question.server
                 ));
                 return ElicitAnswer::Decline;

@@ -111,11 +111,11 @@ fn servers_that_a_client_still_starts_itself_are_named_and_can_be_moved() {
     assert_eq!(installed.code, Some(0), "{installed:?}");
     for said in [
         format!(
-            "claude-code still connects to 2 servers itself, bypassing the gateway: \"git\", \"web\" ({}); to move behind the gateway: `switchboard import claude-code`, then remove from that file",
+            "claude-code still connects to 2 servers itself, bypassing the gateway: \"git\", \"web\" ({}); to move them behind the gateway: `switchboard import claude-code`, then remove them from that file",
             home.path(".claude.json").display()
         ),
         format!(
-            "claude-code still connects to 1 server itself, bypassing the gateway: \"notes\" ({}); to move behind the gateway: `switchboard import --project claude-code`, then remove from that file",
+            "claude-code still connects to 1 server itself, bypassing the gateway: \"notes\" ({}); to move them behind the gateway: `switchboard import --project claude-code`, then remove them from that file",
             project.join(".mcp.json").display()
         ),
     ] {
@@ -147,7 +147,7 @@ fn servers_that_a_client_still_starts_itself_are_named_and_can_be_moved() {
     assert!(
         again
             .stderr
-            .contains("already in your switchboard.toml: remove from that file"),
+            .contains("they are already in your switchboard.toml: remove them from that file"),
         "{again:?}"
     );
     std::fs::remove_file(home.path("project/.mcp.json")).unwrap();

@@ -117,7 +117,7 @@ fn a_typing_error_gets_a_suggestion() {
             "--yes",
         ],
         0,
-        "server \"demo\", tool slow: its schema has no argument \"second\"; did you mean seconds? sent anyway",
+        "server \"demo\", tool slow: its schema has no argument \"second\"; did you mean seconds? it is passed on as given",
     );
     check(
         &["call", "demo/echo", "--yes"],

@@ -371,7 +371,7 @@ fn s0_36_elicitation_without_a_terminal_is_declined_at_once() {
     );
     assert_eq!(
         ran.stderr,
-        "server \"everything\" asked a question: declined, there is no terminal to ask on\n"
+        "server \"everything\" asked a question, which was declined: there is no terminal to ask on\n"
     );
 }
 
@@ -418,7 +418,7 @@ fn a_task_is_followed_to_its_end_and_its_result_printed_as_it_came() {
     );
     assert_eq!(
         ran.stderr,
-        "server \"everything\" asked a question: declined, there is no terminal to ask on\n"
+        "server \"everything\" asked a question, which was declined: there is no terminal to ask on\n"
     );
 }
 

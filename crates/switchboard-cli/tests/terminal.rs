@@ -242,7 +242,7 @@ fn t31_without_a_terminal_a_question_is_declined_at_once() {
     );
     assert_eq!(
         ran.stderr,
-        "server \"evil\" asked a question: declined, there is no terminal to ask on\n"
+        "server \"evil\" asked a question, which was declined: there is no terminal to ask on\n"
     );
     assert!(
         began.elapsed() < std::time::Duration::from_secs(20),

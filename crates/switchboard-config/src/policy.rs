@@ -132,7 +132,7 @@ fn model(written: &RawConfig, diagnostics: &mut Diagnostics<'_>) -> Option<Model
             diagnostics.error(
                 *at,
                 "model",
-                "`vendor` is not set; expected whose API it is",
+                "`vendor` is not set; expected anthropic, openai, openai-chat, gemini or demo",
             );
         }
         return None;

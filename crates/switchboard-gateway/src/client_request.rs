@@ -70,7 +70,7 @@ impl ClientRequest {
 /// Checks the `_meta` that every modern request must have, and that its headers were checked.
 fn check_modern(client: &ClientState, params: &RequestParams) -> Result<(), ErrorReply> {
     if client.kind == ClientKind::LegacySession {
-        let message = "a session has no requests of this revision; send it alone to /mcp";
+        let message = "a legacy session does not carry requests of this revision; send the request to /mcp without a session";
         return Err(ErrorReply::new(reply::INVALID_REQUEST, message));
     }
     if params.meta().revision().is_none() {

@@ -47,7 +47,7 @@ pub struct ReplicaRequest {
 #[non_exhaustive]
 pub enum ReplicaFault {
     /// It has ended; its state is lost.
-    #[error("the gateway process that had this has ended")]
+    #[error("the gateway process that held this state has ended")]
     Gone,
     /// It may still run.
     #[error("the gateway process that has this cannot be reached")]

@@ -74,7 +74,7 @@ struct TokenCache {
 #[derive(Debug)]
 pub(crate) struct RevokedTokens {
     tokens: ClientTokens,
-    /// Those of the last look.
+    /// The tokens at the last check.
     known: Mutex<BTreeMap<String, StoredToken>>,
 }
 

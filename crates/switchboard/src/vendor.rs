@@ -80,7 +80,7 @@ impl Toolset {
             let named = match vendor.projected_name(tool) {
                 None => Ok(tool.exposed.to_string()),
                 Some(name) => Some(name).filter(|name| taken.insert(name.clone())).ok_or_else(|| {
-                    "its name is not one that the vendor takes, and the one it would have there is another tool's".to_owned()
+                    "the vendor does not accept its name, and the adapted name belongs to another tool".to_owned()
                 }),
             };
             match named.and_then(|name| adapt(vendor, tool, name)) {

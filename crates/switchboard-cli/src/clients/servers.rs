@@ -107,7 +107,7 @@ pub(crate) fn advice_on_direct_servers(client: &Client, paths: &Paths) -> Vec<St
         if !invalid.is_empty() {
             lines.push(format!(
                 "{} still connects to {} itself, bypassing the gateway: {} ({place}); `switchboard \
-                 import` cannot convert: define with {}, then remove from that file",
+                 import` cannot convert them: define them with {}, then remove them from that file",
                 client.name,
                 counted(invalid.len(), "server"),
                 in_quotes(&invalid),
@@ -122,9 +122,11 @@ pub(crate) fn advice_on_direct_servers(client: &Client, paths: &Paths) -> Vec<St
             _ => &["import"],
         };
         let next = match names.iter().all(is_imported) {
-            true => "already in your switchboard.toml: remove from that file".to_owned(),
+            true => {
+                "they are already in your switchboard.toml: remove them from that file".to_owned()
+            }
             false => format!(
-                "to move behind the gateway: {}, then remove from that file",
+                "to move them behind the gateway: {}, then remove them from that file",
                 hints::command_with(import, &[client.name])
             ),
         };

@@ -18,7 +18,7 @@ use crate::{hints, output};
 /// Arguments of `approvals`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A call waits here if a rule asks about it and its client cannot show the question. It is held for 50 seconds and then answered with an error; if you allow it after that, the client's next call with the same arguments runs, once, within ten minutes.
+A call waits here if it needs approval and its client cannot be asked. It waits for 50 seconds and is then answered with an error; if you allow it after that, the client's next call with the same arguments runs, once, within ten minutes.
 
 A change of the configuration waits here if it would start or allow something new. Its id stands for exactly what is shown of it.
 
@@ -160,7 +160,7 @@ fn change_paragraph(change: &Value) -> String {
 
 fn call_paragraph(call: &ListedCall) -> String {
     let state = match call.held_for_s {
-        Some(seconds) => format!("held for {seconds} more seconds"),
+        Some(seconds) => format!("waits {seconds} more seconds"),
         None => "answered with an error; allowing it lets the next attempt run".to_owned(),
     };
     let mut shown = format!(
@@ -205,7 +205,7 @@ mod tests {
         let call = serde_json::from_str(&call.to_string()).expect("a call");
         assert_eq!(
             render_list(&[call], &[]),
-            "7  codex calls files/write\\u{1b}[2J  (held for 41 more seconds)\n    because   no rule applies\n    arguments {\n      \"path\": \"a\\u{202e}b\\nc\"\n    }\n    - old\\u{d}\n"
+            "7  codex calls files/write\\u{1b}[2J  (waits 41 more seconds)\n    because   no rule applies\n    arguments {\n      \"path\": \"a\\u{202e}b\\nc\"\n    }\n    - old\\u{d}\n"
         );
         assert_eq!(render_list(&[], &[]), "nothing waits for approval\n");
         let change = json!({

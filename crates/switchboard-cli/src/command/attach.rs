@@ -50,7 +50,7 @@ pub(crate) struct AttachArgs {
     /// Name of the client, which rules can name (`client = "NAME"`)
     #[arg(long = "as", value_name = "CLIENT", default_value = DEFAULT_CLIENT)]
     client: String,
-    /// Seconds after its last client disconnects until a gateway that this command started ends
+    /// Seconds without a client after which a gateway that this command starts ends
     #[arg(long, value_name = "SECS", default_value = IDLE_SECONDS, value_parser = seconds)]
     idle_timeout: f64,
 }

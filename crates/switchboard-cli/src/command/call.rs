@@ -171,7 +171,7 @@ pub(super) fn build_arguments(
     for key in coerce::unknown_keys(pairs, &schema) {
         let suggestion = suggestion::did_you_mean(key, signature::names(&schema));
         output::notice(&format!(
-            "server \"{server}\", tool {name}: its schema has no argument \"{}\"; {suggestion}sent anyway",
+            "server \"{server}\", tool {name}: its schema has no argument \"{}\"; {suggestion}it is passed on as given",
             escaped(key)
         ));
     }

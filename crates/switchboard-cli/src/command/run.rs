@@ -50,7 +50,7 @@ Examples:
 
 Exit codes: 0 the model answered · 1 it did not, its answer was cut off, or a limit was reached
 4 the key was not accepted
-5 it answered, but a call was denied · 75 may work later (the vendor is overloaded or limits the rate)")]
+5 it answered, but a call was denied · 75 may work later (the vendor is overloaded, limits the rate or cannot be reached)")]
 pub(crate) struct RunArgs {
     /// The request, or - for stdin
     #[arg(short, long, value_name = "TEXT|-", allow_hyphen_values = true)]
@@ -58,8 +58,8 @@ pub(crate) struct RunArgs {
     /// What is printed: the answer, one JSON document, or one JSON line for each event
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     output: RunOutput,
-    /// Let tools run without asking: server, server/tool, or globs (repeatable; deny rules still
-    /// apply)
+    /// Let tools run without asking: server, server/tool, a built-in tool such as Read, or globs
+    /// (repeatable; deny rules still apply)
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
     /// Limit of the model's turns
@@ -323,10 +323,14 @@ fn print_outcome(
     }
     let stopped = match summary.stop {
         StopReason::Done => None,
-        StopReason::MaxTurns => Some("--max-turns is reached; its last calls were not made"),
-        StopReason::MaxCost => Some("--max-cost is reached; its last calls were not made"),
+        StopReason::MaxTurns => Some(
+            "the limit of --max-turns is reached; the model's last calls were not made; `--continue` continues from here",
+        ),
+        StopReason::MaxCost => Some(
+            "the limit of --max-cost is reached; the model's last calls were not made; `--continue` continues from here",
+        ),
         StopReason::UnknownCost => Some(
-            "the price of this model is unknown, so --max-cost cannot be enforced: its calls were not made",
+            "the price of this model is unknown, so --max-cost cannot be enforced: its calls were not made; set `price` in [model]",
         ),
         _ => Some("the run ended early"),
     };

@@ -27,7 +27,7 @@ pub(crate) mod show;
 #[command(after_help = "\
 A project's servers start only after you have reviewed exactly what they run. A change asks again.
 What the file would let run without asking is a second question; if you decline it, the project can only tighten your own permissions.
-A server of your own file needs trust only if a running `switchboard watch` saw it change; name it to accept it.
+A server of your own file needs trust only if a running `switchboard watch` or gateway saw it change; name it to accept it.
 
 Revoking a file, or the last accepted server of it, revokes what it lets run without asking, too.
 

@@ -129,7 +129,7 @@ pub(crate) struct Detail {
     pub(crate) verbose: bool,
 }
 
-/// With more servers than this, each is one line, unless its document prescribes the block.
+/// With more servers than this, each is one line, unless its dialect shows servers as blocks.
 const MAX_BLOCKS: usize = 8;
 
 /// The most lines of one fact, such as a server's instructions.

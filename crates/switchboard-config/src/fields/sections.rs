@@ -27,14 +27,14 @@ pub(crate) const PERMISSIONS: Section = Section {
             ValueKind::Rules,
             FieldTransport::Both,
             Some("[]"),
-            "Calls that need no confirmation. In a project's file it counts once you have accepted it (`switchboard trust`).",
+            "Calls that run without approval. In a project's file it counts once you have accepted it (`switchboard trust`).",
         ),
         field(
             "ask",
             ValueKind::Rules,
             FieldTransport::Both,
             Some("[]"),
-            "Calls that are confirmed every time.",
+            "Calls that need approval every time.",
         ),
         field(
             "deny",
@@ -107,7 +107,7 @@ pub(crate) const MODEL: Section = Section {
             ]),
             FieldTransport::Both,
             None,
-            "Whose API it is.",
+            "The vendor whose API is used.",
         ),
         field(
             "name",

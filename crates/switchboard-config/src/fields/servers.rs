@@ -27,7 +27,7 @@ pub(crate) const SERVERS: Section = Section {
             ValueKind::Secrets,
             FieldTransport::Stdio,
             Some("{}"),
-            "Variables for the program, beside the short list it always gets (HOME, PATH, LANG, …). ${NAME} is expanded.",
+            "Variables for the program, in addition to the short list it always gets (HOME, PATH, LANG, …). ${NAME} is expanded.",
         ),
         field(
             "inherit_env",
@@ -159,7 +159,7 @@ pub(crate) const SERVERS: Section = Section {
         field(
             "start",
             ValueKind::Choice(&[
-                ("eager", "at once, beside all others"),
+                ("eager", "with the host, together with the others"),
                 ("lazy", "on first use"),
             ]),
             FieldTransport::Both,
@@ -178,7 +178,7 @@ pub(crate) const SERVERS: Section = Section {
             ValueKind::Flag,
             FieldTransport::Both,
             Some("false"),
-            "true: no confirmation for any tool of this server. In a project's file it counts once you have accepted it (`switchboard trust`).",
+            "true: tools of this server run without approval. In a project's file it counts once you have accepted it (`switchboard trust`).",
         ),
         field(
             "asks",

@@ -243,7 +243,7 @@ impl Issuer {
         let redeemed = self
             .manager
             .exchange_code_for_token_with_issuer(code, state, iss);
-        let token = within(REQUEST_TIMEOUT, "redeeming the login", redeemed).await?;
+        let token = within(REQUEST_TIMEOUT, "exchanging the login code", redeemed).await?;
         self.login(&token, request, None)
     }
 

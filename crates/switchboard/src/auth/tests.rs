@@ -402,7 +402,7 @@ async fn t17_t18_metadata_cannot_name_a_forbidden_address() {
     check(
         json!({ "token_endpoint": "https://169.254.169.254/token" }),
         none.clone(),
-        "redeeming the login failed",
+        "exchanging the login code failed",
     )
     .await;
     check(

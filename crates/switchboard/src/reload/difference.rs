@@ -173,7 +173,7 @@ fn change_on_file_edit(
     }
     match (before.runs, now.runs) {
         (false, true) if !accepted(&new) => {
-            wait_for_approval("it may run only since a change", new)
+            wait_for_approval("it could not run before the change", new)
         }
         (true, true) if !is_same_launch(old, &new) && !accepted(&new) => {
             keep_launch(old, &new, found)

@@ -151,7 +151,7 @@ fn write_member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
 
 /// Both halves of a connection.
 ///
-/// What each call passes is inlined: entering a function and leaving it takes twenty instructions.
+/// Functions on the path of every call are inlined: calling one costs about twenty instructions.
 #[derive(Clone)]
 pub(super) struct Peer {
     pub(super) receiver: Arc<Receiver>,

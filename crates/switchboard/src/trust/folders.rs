@@ -69,7 +69,7 @@ fn answer(folder: &Path, answer: FolderAnswer, store: &dyn Store) -> Result<(), 
         path: folder.to_owned(),
         source: std::io::Error::new(
             std::io::ErrorKind::InvalidInput,
-            "this folder cannot be named in Unicode, or is not there",
+            "the path of this folder is not Unicode, or the folder does not exist",
         ),
     })?;
     store.put(StoreTable::Folders, &key, &as_json(answer))

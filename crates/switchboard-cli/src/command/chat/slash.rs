@@ -67,7 +67,7 @@ pub(super) const COMMANDS: [SlashCommand; 17] = [
     command(
         "permissions",
         "[SERVER|TOOL]",
-        "what decides on each tool; `revoke SERVER|TOOL` forgets an approval",
+        "what decides on each tool; `revoke SERVER|TOOL` revokes an approval",
     ),
     command(
         "mode",

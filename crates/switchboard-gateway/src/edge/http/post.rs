@@ -101,7 +101,7 @@ fn accept(exchange: &HttpExchange<'_>, message: Incoming) -> Response<HttpBody> 
         }
         Incoming::Notification { .. } => {}
         _ if is_modern && !exchange.headers.contains_key(&SESSION_HEADER) => {
-            let message = "this revision has no responses of clients";
+            let message = "clients do not send responses in this revision";
             return response::invalid_request(StatusCode::BAD_REQUEST, message);
         }
         _ => {}

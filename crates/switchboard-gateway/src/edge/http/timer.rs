@@ -93,7 +93,7 @@ impl ConnectionTimer {
     }
 }
 
-/// What hyper waits with for the head of a request.
+/// hyper uses this timer for its deadline on a request's head.
 impl Timer for ConnectionTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.sleep_until(self.now() + duration)

@@ -49,7 +49,7 @@ impl RulesInForce<'_> {
         let is_section_pending = has_watched(old) && !new.configured;
         (permissions.allow, permissions.ask, permissions.deny) = (allow, ask, deny);
         if is_mode_pending {
-            self.add_pending("the mode would ask about less".to_owned());
+            self.add_pending("the mode would be less strict".to_owned());
         }
         for rule in more {
             self.add_pending(format!("a new rule would allow {rule}"));
@@ -61,7 +61,7 @@ impl RulesInForce<'_> {
             self.add_pending(format!("{rule} would no longer be denied"));
         }
         if is_section_pending {
-            self.add_pending("nothing would be said about permissions any more".to_owned());
+            self.add_pending("the permissions section would be removed".to_owned());
         }
     }
 

@@ -320,7 +320,7 @@ fn tightened_rules_apply_at_once_and_widened_ones_are_pending() {
     assert_eq!(
         reasons,
         [
-            "the mode would ask about less",
+            "the mode would be less strict",
             "a new rule would allow \"a/four\"",
             "\"a/two\" would no longer be asked about",
             "\"a/three\" would no longer be denied",
@@ -385,7 +385,7 @@ fn s0_39_an_edit_of_a_core_agent_files_permissions_takes_effect_only_on_a_person
     let core = |mode| of(mode, Some(Dialect::CoreAgent), true);
     let native = |mode| of(mode, Some(Dialect::Native), false);
     let (unset, none) = (of(Mode::Ask, None, true), config([]));
-    let less = "the mode would ask about less";
+    let less = "the mode would be less strict";
     for (old, new, mode, pending) in [
         (core(Mode::Yolo), core(Mode::Ask), Mode::Yolo, None),
         (core(Mode::Ask), core(Mode::Yolo), Mode::Ask, None),
