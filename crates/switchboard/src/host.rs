@@ -212,6 +212,8 @@ impl Host {
     pub async fn stop(&self) {
         let mut stopping: JoinSet<()> = JoinSet::new();
         self.0.reload.stop_watching();
+        // A reload that is being applied would start servers that are not listed yet.
+        let _no_reload = self.0.reload.reload_lock.lock().await;
         for server in self
             .servers()
             .iter()

@@ -47,11 +47,8 @@ impl Host {
 
     /// What a pending server would run, to show to a person before [`accept`](Self::accept).
     pub fn disclose(&self, server: &ServerName) -> Option<Disclosure> {
-        let latest = lock(&self.0.reload.latest)
-            .clone()
-            .unwrap_or_else(|| self.0.roster().config.clone());
         Some(trust::disclose(
-            latest.servers.get(server)?,
+            self.0.latest_config().servers.get(server)?,
             &self.0.resources.environment,
         ))
     }
@@ -68,10 +65,11 @@ impl Host {
         // The store may wait for a lock of another process.
         let accept = tokio::task::spawn_blocking(move || trust::accept(&disclosure, &*store));
         accept.await.map_err(|_| StoreError::Failed)??;
-        let latest = lock(&self.0.reload.latest)
-            .clone()
-            .unwrap_or_else(|| self.0.roster().config.clone());
-        let applied = self.0.apply((*latest).clone(), ReloadCause::FileChange);
+        let _guard = self.0.reload.reload_lock.lock().await;
+        let latest = self.0.latest_config();
+        let applied = self
+            .0
+            .apply_alone((*latest).clone(), ReloadCause::FileChange);
         Ok(applied.await?)
     }
 
@@ -106,6 +104,22 @@ enum ReloadCause {
 impl HostState {
     async fn apply(&self, new: Config, cause: ReloadCause) -> Result<ReloadReport, ConfigErrors> {
         let _guard = self.reload.reload_lock.lock().await;
+        self.apply_alone(new, cause).await
+    }
+
+    /// The configuration that was read last: the one in force, or one with pending changes.
+    fn latest_config(&self) -> Arc<Config> {
+        lock(&self.reload.latest)
+            .clone()
+            .unwrap_or_else(|| self.roster().config.clone())
+    }
+
+    /// The caller holds `reload_lock`.
+    async fn apply_alone(
+        &self,
+        new: Config,
+        cause: ReloadCause,
+    ) -> Result<ReloadReport, ConfigErrors> {
         let roster = self.roster();
         let difference = self.difference(&roster, &new, cause);
         let gate = Roster::gate_of(&difference.config, &self.own, &*self.store)?;

@@ -1,7 +1,7 @@
 //! Detects changes of configuration files. Watches their folders, because editors write a new file
 //! and rename it.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -71,7 +71,6 @@ fn watched_paths(file: &Path) -> Vec<PathBuf> {
 struct WatchedFolders {
     files: Vec<PathBuf>,
     watcher: RecommendedWatcher,
-    watched: HashSet<PathBuf>,
 }
 
 impl WatchedFolders {
@@ -84,27 +83,20 @@ impl WatchedFolders {
             }
             changed.notify_one();
         })?;
-        Ok(Self {
-            files,
-            watcher,
-            watched: HashSet::new(),
-        })
+        Ok(Self { files, watcher })
     }
 
-    /// Watches the folders that exist now. Called again after each change, for new folders.
+    /// Watches the folders that exist now. Called again after each change, for new folders and for
+    /// those that were replaced: the system watches a folder, not its path.
     fn watch(&mut self) -> Result<(), notify::Error> {
-        for file in &self.files {
-            let Some(folder) = file.ancestors().skip(1).find(|folder| folder.is_dir()) else {
-                continue;
-            };
-            if !self.watched.contains(folder) {
-                self.watcher.watch(folder, RecursiveMode::NonRecursive)?;
-                self.watched.insert(folder.to_owned());
-            }
-        }
-        // A removed folder must be watched again when it reappears.
-        self.watched.retain(|folder| folder.is_dir());
-        Ok(())
+        let nearest = |file: &'_ PathBuf| {
+            let mut folders = file.ancestors().skip(1);
+            folders.find(|folder| folder.is_dir()).map(Path::to_owned)
+        };
+        let folders: BTreeSet<PathBuf> = self.files.iter().filter_map(nearest).collect();
+        folders
+            .iter()
+            .try_for_each(|folder| self.watcher.watch(folder, RecursiveMode::NonRecursive))
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) struct ConnectAttempt {
     step: ConnectStep,
     step_began: Instant,
     process: Option<Box<dyn ServerProcess>>,
+    /// The end of a process that needed another approach.
+    stopping: Option<BoxFuture<'static, ()>>,
     /// Set after the handshake; closed if the attempt fails later.
     live_session: Option<Arc<dyn LiveSession>>,
     redactor: Option<Redactor>,
@@ -55,7 +57,8 @@ pub(super) struct ConnectAttempt {
 /// stops it.
 pub(super) struct AttemptOutcome {
     pub(super) process: Option<Box<dyn ServerProcess>>,
-    /// Completes when the session of a failed attempt has sent its last messages.
+    /// Completes when the session of a failed attempt has sent its last messages, or when the
+    /// process that the attempt was stopping has ended.
     pub(super) flushed: Option<BoxFuture<'static, ()>>,
     /// The launch profile as it was when the attempt began.
     pub(super) profile: LaunchProfile,
@@ -103,6 +106,7 @@ impl ConnectAttempt {
             options,
             step_began: Instant::now(),
             process: None,
+            stopping: None,
             live_session: None,
             redactor: None,
             wire: None,
@@ -139,7 +143,7 @@ impl ConnectAttempt {
             });
         AttemptOutcome {
             process: self.process,
-            flushed,
+            flushed: self.stopping.or(flushed),
             profile: self.profile,
             result,
         }
@@ -236,7 +240,9 @@ impl ConnectAttempt {
             };
             approach = next;
             if let Some(process) = self.process.take() {
-                process.stop().await;
+                // In a field, because the attempt may be cancelled meanwhile.
+                self.stopping.insert(process.stop()).await;
+                self.stopping = None;
             }
             self.enter(endpoint.first_step());
             started_server = endpoint.start().await;

@@ -28,6 +28,8 @@ pub(super) struct LiveConnection {
     close_timeout: Option<Duration>,
     /// Whether [`next`](Self::next) also reports when no call is in flight.
     reports_idle: bool,
+    /// Once the channel or the process has ended: until when the other is waited for.
+    end_deadline: Option<Instant>,
 }
 
 /// The limit for the session's last messages in dialects whose program closes immediately.
@@ -71,6 +73,7 @@ impl LiveConnection {
             limit: config.timeouts.connect,
             close_timeout,
             reports_idle: false,
+            end_deadline: None,
         }
     }
 
@@ -120,11 +123,12 @@ impl LiveConnection {
                 lists,
                 limit,
                 reports_idle,
+                end_deadline,
                 ..
             } = self;
             tokio::select! {
                 biased;
-                end = ended(&**live_session, process) => {
+                end = ended(&**live_session, process, end_deadline) => {
                     return ConnectionEvent::Ended(ConnectionEnd { reason: redacted(redactor.as_ref(), end.reason), ..end });
                 }
                 listed = lists.next() => match listed {
@@ -185,10 +189,11 @@ pub(super) fn close_connection(
 }
 
 /// Waits for the channel or the process to end, then briefly for the other, so that both are
-/// reported.
+/// reported. Cancel-safe: the deadline of the second wait stays.
 async fn ended(
     live_session: &dyn LiveSession,
     process: &mut Option<Box<dyn ServerProcess>>,
+    deadline: &mut Option<Instant>,
 ) -> ConnectionEnd {
     let Some(process) = process else {
         return ConnectionEnd {
@@ -202,7 +207,7 @@ async fn ended(
         reason = live_session.closed() => Err(reason),
         exit = process.exited() => Ok(exit),
     };
-    let until = Instant::now() + END_GRACE_PERIOD;
+    let until = *deadline.get_or_insert_with(|| Instant::now() + END_GRACE_PERIOD);
     let (reason, exit) = match first {
         // Another process may keep the pipe open; the server's own output has been read by then.
         Ok(exit) => (

@@ -162,6 +162,17 @@ impl ServerTask {
         ) {
             return;
         }
+        // It waits for the calls of the server that it replaces, and then starts.
+        if matches!(
+            self.status.snapshot().state,
+            State::Connecting {
+                step: ConnectStep::Drain,
+                ..
+            }
+        ) {
+            let _ = done.send(());
+            return;
+        }
         self.backoff.reset();
         // A restart must show what the server offers now.
         self.options.cache.clear();

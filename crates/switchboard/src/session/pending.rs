@@ -206,6 +206,11 @@ impl PendingTable {
         Some(waiter)
     }
 
+    fn forget_old_abandoned(&mut self) {
+        let now = Instant::now();
+        self.abandoned.retain(|request| request.until > now);
+    }
+
     fn remember_abandoned(&mut self, id: u64, call: &InFlightCall) {
         if self.abandoned.len() >= MAX_ABANDONED {
             self.abandoned.pop_front();
@@ -237,6 +242,9 @@ impl PendingRequests {
             self.earlier_deadline.notify_one();
         }
         if let Some(call) = &call {
+            if table.requests.taken == 0 && !table.abandoned.is_empty() {
+                table.forget_old_abandoned();
+            }
             let is_idle = table.requests.taken == 0 && table.abandoned.is_empty();
             table.callers.add(call.caller_id(), is_idle);
         }
@@ -340,9 +348,8 @@ impl PendingRequests {
 
     /// Every call that a message of the server may belong to.
     pub(super) fn candidates(&self) -> CandidateCalls {
-        let now = Instant::now();
         let mut table = self.table();
-        table.abandoned.retain(|request| request.until > now);
+        table.forget_old_abandoned();
         let abandoned = table.abandoned.iter();
         let requests = table.requests.iter();
         CandidateCalls {

@@ -611,6 +611,63 @@ async fn c20_two_reloads_during_one_call_never_run_two_copies_of_a_server() {
     }
 }
 
+/// Its new process starts anyway, after the calls of the old one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_does_not_wait_for_the_calls_of_the_server_that_was_replaced() {
+    let test = TestHost::new();
+    let go = test.scratch.path("go");
+    let entry = |version: &str| {
+        let entry = test.entry("s", waiting_server(&go));
+        entry.env("VERSION", version)
+    };
+    let host = test.host(&[entry("1")]).await;
+    settled(&host).await;
+    let calling = host.clone();
+    let call = tokio::spawn(async move { text_of(&calling, "s/wait").await.unwrap() });
+    until("the call runs", TIMEOUT, || calls_of(&test, "s") == 1).await;
+    let file = test.scratch.config(&[entry("2")]);
+    let config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
+    host.reload(config).await.unwrap();
+
+    let restart = host.server("s").unwrap();
+    let restarted = tokio::time::timeout(TIMEOUT, restart.restart()).await;
+    assert!(restarted.is_ok() && !call.is_finished());
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(call.await.unwrap(), "waited");
+    until_state(&host, "s", is_ready).await;
+    assert_eq!(test.record("s").starts(), 2);
+    host.stop().await;
+}
+
+/// As a program does that replaces a whole folder of settings: the system stops watching the old
+/// one.
+#[tokio::test]
+async fn a_file_is_still_watched_after_its_folder_was_replaced() {
+    let test = TestHost::new();
+    let host = test.host(&[test.entry("first", good())]).await;
+    settled(&host).await;
+    let (folder, old) = (test.scratch.path("settings"), test.scratch.path("old"));
+    let file = folder.join("switchboard.toml");
+    let write = |entries: &[Entry]| {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::copy(test.scratch.config(entries), &file).unwrap();
+    };
+    write(&[test.entry("first", good())]);
+    let again = file.clone();
+    host.watch([file.clone()], move || {
+        config::load(&[ConfigFile::new(&again, Scope::Given)])
+    })
+    .unwrap();
+    let mut events = host.events();
+
+    std::fs::rename(&folder, &old).unwrap();
+    write(&[]);
+    assert_eq!(names(&reloaded(&mut events).await.removed), ["first"]);
+    std::fs::write(&file, "servers = 1").unwrap();
+    assert_eq!(broken(&mut events).await.len(), 1);
+    host.stop().await;
+}
+
 /// The definition is the same: what is gone is the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_server_is_removed_while_it_is_approved_says_so() {

@@ -1,7 +1,7 @@
 //! Keeps a `subscriptions/listen` request open that matches the subscriptions: a modern server
 //! reports changes only while there is one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::session::peer::{Peer, PendingResponse};
 use crate::session::subscriptions::{DesiredSubscriptions, ListenAcknowledgement};
-use crate::session::{Hello, RequestFault, RequestResult, Revision};
+use crate::session::{Hello, RequestFault, Revision};
 use crate::transport::TransportFault;
 use crate::wire::RawJson;
 
@@ -35,74 +35,34 @@ struct ListenStream<'a> {
 
 /// Runs until the connection ends.
 pub(super) async fn run(peer: Peer, hello: Hello) {
-    let lists = changing_lists(&hello);
     let mut desired = peer.receiver.options.subscriptions.follow();
-    let mut open: Option<ListenStream<'_>> = None;
-    let mut delay = INITIAL_DELAY;
-    let mut missed_changes = false;
-    // Subscriptions that another session of this server agreed to, or this one before its stream
-    // broke.
-    let mut agreed = desired.borrow().resources.clone();
+    let mut listener = Listener {
+        peer: &peer,
+        revision: hello.revision,
+        lists: changing_lists(&hello),
+        open: None,
+        refused: BTreeMap::new(),
+        agreed: desired.borrow().resources.clone(),
+        missed_changes: false,
+        delay: INITIAL_DELAY,
+    };
     loop {
-        let wanted = desired.borrow_and_update().resources.clone();
-        if open
-            .as_ref()
-            .is_none_or(|stream| stream.resources != wanted)
-        {
-            let fresh = match lists.is_empty() && wanted.is_empty() {
-                true => {
-                    // Nothing is left to subscribe to; completes the wait of the last
-                    // unsubscription.
-                    note(&peer, &wanted, |_| Ok(()));
-                    Ok(None)
-                }
-                // The old stream stays open until the new one is, so that no change is missed.
-                false => open_stream(&peer, hello.revision, &lists, &wanted)
-                    .await
-                    .map(Some),
-            };
-            match fresh {
-                Ok(fresh) => {
-                    open = fresh;
-                    report_lost(&peer, &mut agreed);
-                    if std::mem::take(&mut missed_changes) {
-                        // Changes between the streams were not reported. What is cached with a
-                        // lifetime is still valid.
-                        peer.receiver.list_changed.notify_one();
-                    }
-                }
-                Err(fault) => {
-                    missed_changes |= open.take().is_some();
-                    if is_refusal(&fault) {
-                        note(&peer, &wanted, |_| Err(fault.clone()));
-                        report_lost(&peer, &mut agreed);
-                    }
-                    if !wait_after_fault(&fault, &mut delay, &mut desired).await {
-                        return;
-                    }
-                    continue;
-                }
-            }
-        }
-        tokio::select! {
-            ended = ended(&mut open) => {
-                let lasted = open.take().is_some_and(|stream| stream.since.elapsed() > STABLE_AFTER);
-                missed_changes = true;
-                if lasted {
-                    delay = INITIAL_DELAY;
-                }
-                match ended {
-                    // A clean end; the server may expect a new request.
-                    Ok(_) => wait_before_reopening(&mut delay, &mut desired).await,
-                    Err(fault) => {
-                        if !wait_after_fault(&fault, &mut delay, &mut desired).await {
-                            return;
-                        }
-                    }
-                }
-            }
-            changed = desired.changed() => {
-                if changed.is_err() {
+        let resources = desired.borrow_and_update().resources.clone();
+        let ended = match listener.follow(&resources).await {
+            Err(fault) => Err(fault),
+            Ok(()) => tokio::select! {
+                ended = listener.stream_end() => ended,
+                changed = desired.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                },
+            },
+        };
+        match ended {
+            // A clean end; the server may expect a new request.
+            Ok(()) => wait_before_reopening(&mut listener.delay, &mut desired).await,
+            Err(fault) => {
+                if !wait_after_fault(&fault, &mut listener.delay, &mut desired).await {
                     return;
                 }
             }
@@ -110,11 +70,206 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
     }
 }
 
-/// Waits for the end of the stream, if one is open.
-async fn ended(open: &mut Option<ListenStream<'_>>) -> RequestResult {
-    match open {
-        Some(stream) => Ok((&mut stream.response).await?),
-        None => std::future::pending().await,
+/// The state of [`run`].
+struct Listener<'a> {
+    peer: &'a Peer,
+    revision: Revision,
+    /// The lists that may change.
+    lists: Vec<&'static str>,
+    open: Option<ListenStream<'a>>,
+    /// Resources for which the server refused a whole request. Later requests leave them out, until
+    /// they are unsubscribed from.
+    refused: BTreeMap<String, RequestFault>,
+    /// Subscriptions that another session of this server agreed to, or this one before its stream
+    /// broke.
+    agreed: BTreeSet<String>,
+    /// No stream was open for a while.
+    missed_changes: bool,
+    delay: Duration,
+}
+
+impl<'a> Listener<'a> {
+    /// Has a stream open for these resources, except those that the server refuses.
+    async fn follow(&mut self, resources: &BTreeSet<String>) -> Result<(), RequestFault> {
+        self.refused.retain(|uri, _| resources.contains(uri));
+        loop {
+            let is_accepted = |uri: &&String| !self.refused.contains_key(*uri);
+            let requested: BTreeSet<String> =
+                resources.iter().filter(is_accepted).cloned().collect();
+            let stream = self.open.as_ref();
+            if stream.is_some_and(|stream| stream.resources == requested) {
+                return Ok(());
+            }
+            let Err(fault) = self.reopen(&requested).await else {
+                return Ok(());
+            };
+            let is_new = |uri: &&String| !self.agreed.contains(*uri);
+            let mut suspects: BTreeSet<String> = requested.iter().filter(is_new).cloned().collect();
+            if suspects.is_empty() {
+                suspects.clone_from(&requested);
+            }
+            let has_others = !self.lists.is_empty() || suspects.len() < requested.len();
+            if !is_refusal(&fault) || suspects.is_empty() || !has_others {
+                self.missed_changes |= self.open.take().is_some();
+                if is_refusal(&fault) {
+                    self.note(&requested, |_| Err(fault.clone()));
+                    self.report_lost();
+                }
+                return Err(fault);
+            }
+            // The others are requested without these, unless their stream is still open.
+            self.note_refused(suspects, &fault);
+            self.report_lost();
+        }
+    }
+
+    /// Replaces the stream. The old one stays open until the new one is, so that no change is
+    /// missed.
+    async fn reopen(&mut self, requested: &BTreeSet<String>) -> Result<(), RequestFault> {
+        self.open = match self.lists.is_empty() && requested.is_empty() {
+            // Nothing is left to subscribe to. Completes the wait of the last unsubscription.
+            true => {
+                self.note(requested, |_| Ok(()));
+                None
+            }
+            false => Some(self.open_stream(requested).await?),
+        };
+        self.report_lost();
+        if std::mem::take(&mut self.missed_changes) {
+            // Changes between the streams were not reported. What is cached with a lifetime is
+            // still valid.
+            self.peer.receiver.list_changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of the stream, if one is open. Cancel-safe.
+    async fn stream_end(&mut self) -> Result<(), RequestFault> {
+        let ended = match &mut self.open {
+            Some(stream) => (&mut stream.response).await,
+            None => std::future::pending().await,
+        };
+        let stream = self.open.take();
+        if stream.is_some_and(|stream| stream.since.elapsed() > STABLE_AFTER) {
+            self.delay = INITIAL_DELAY;
+        }
+        self.missed_changes = true;
+        match ended {
+            Ok(_) => Ok(()),
+            Err(fault) => Err(*fault),
+        }
+    }
+
+    /// Opens a stream and waits for its acknowledgement.
+    async fn open_stream(
+        &mut self,
+        requested: &BTreeSet<String>,
+    ) -> Result<ListenStream<'a>, RequestFault> {
+        let peer = self.peer;
+        let filter = filter(&self.lists, requested);
+        let fields: [(&str, &[u8]); 1] = [("notifications", filter.as_bytes())];
+        let request = super::request(self.revision, "subscriptions/listen", &fields);
+        let mut response = peer.start(request)?;
+        let status = &peer.receiver.subscription_status;
+        let acknowledged = timeout(ACKNOWLEDGE_TIMEOUT, async {
+            loop {
+                let notified = status.acknowledging.notified();
+                if let Some(acknowledged) = status.take_acknowledgement(response.id) {
+                    return Ok(acknowledged);
+                }
+                tokio::select! {
+                    () = notified => {}
+                    // The stream ended before its acknowledgement.
+                    result = &mut response => return Err(result.err()),
+                }
+            }
+        });
+        match acknowledged.await {
+            Ok(Ok(acknowledged)) => self.agree(requested, &acknowledged),
+            Ok(Err(Some(fault))) => return Err(*fault),
+            Ok(Err(None)) => {
+                return Err(RequestFault::Transport(TransportFault::Lost(
+                    "the subscription ended at once".to_owned(),
+                )));
+            }
+            // The server may report changes all the same, so the stream stays open.
+            Err(_) => self.note(requested, |_| {
+                Err(RequestFault::Invalid(format!(
+                    "the subscription was not acknowledged within {} s",
+                    ACKNOWLEDGE_TIMEOUT.as_secs()
+                )))
+            }),
+        }
+        Ok(ListenStream {
+            response,
+            resources: requested.clone(),
+            since: Instant::now(),
+        })
+    }
+
+    /// Records what the server agreed to report: possibly less than was requested, never more.
+    fn agree(&self, requested: &BTreeSet<String>, acknowledged: &ListenAcknowledgement) {
+        let agreed: BTreeSet<&str> = acknowledged
+            .resource_subscriptions
+            .iter()
+            .map(String::as_str)
+            .collect();
+        let more = agreed.iter().any(|uri| !requested.contains(*uri))
+            || LISTS
+                .iter()
+                .any(|(_, name, is_agreed)| is_agreed(acknowledged) && !self.lists.contains(name));
+        if more {
+            let notice = "it agreed to report changes that were not requested";
+            self.peer.receiver.notice(notice.to_owned());
+        }
+        self.note(requested, |uri| match agreed.contains(uri) {
+            true => Ok(()),
+            false => Err(RequestFault::NotSupported(
+                "the server does not report changes of this resource".to_owned(),
+            )),
+        });
+    }
+
+    /// Replaces the outcomes by those of a request, and of what it left out.
+    fn note(
+        &self,
+        requested: &BTreeSet<String>,
+        outcome: impl Fn(&str) -> Result<(), RequestFault>,
+    ) {
+        self.note_outcomes(|outcomes| {
+            let refused = self.refused.iter();
+            *outcomes = refused
+                .map(|(uri, fault)| (uri.clone(), Err(fault.clone())))
+                .chain(requested.iter().map(|uri| (uri.clone(), outcome(uri))))
+                .collect();
+        });
+    }
+
+    /// Leaves resources out of later requests.
+    fn note_refused(&mut self, uris: BTreeSet<String>, fault: &RequestFault) {
+        self.note_outcomes(|outcomes| {
+            outcomes.extend(uris.iter().map(|uri| (uri.clone(), Err(fault.clone()))));
+        });
+        let refused = uris.into_iter().map(|uri| (uri, fault.clone()));
+        self.refused.extend(refused);
+    }
+
+    fn note_outcomes(&self, change: impl FnOnce(&mut BTreeMap<String, Result<(), RequestFault>>)) {
+        let status = &self.peer.receiver.subscription_status;
+        let renewals = status.now().renewals;
+        status.note(renewals, |outcomes| change(&mut outcomes.resources));
+    }
+
+    /// Reports the subscriptions that the server no longer agrees to.
+    fn report_lost(&mut self) {
+        let receiver = &self.peer.receiver;
+        for (uri, outcome) in receiver.subscription_status.now().resources {
+            match outcome {
+                Ok(()) => drop(self.agreed.insert(uri)),
+                Err(fault) if self.agreed.remove(&uri) => receiver.lost_subscription(&uri, &fault),
+                Err(_) => {}
+            }
+        }
     }
 }
 
@@ -153,109 +308,6 @@ fn is_refusal(fault: &RequestFault) -> bool {
             (400..500).contains(status) && ![408, 429].contains(status)
         }
         _ => false,
-    }
-}
-
-/// Opens a stream and waits for its acknowledgement.
-async fn open_stream<'a>(
-    peer: &'a Peer,
-    revision: Revision,
-    lists: &[&'static str],
-    wanted: &BTreeSet<String>,
-) -> Result<ListenStream<'a>, RequestFault> {
-    let filter = filter(lists, wanted);
-    let fields: [(&str, &[u8]); 1] = [("notifications", filter.as_bytes())];
-    let request = super::request(revision, "subscriptions/listen", &fields);
-    let mut response = peer.start(request)?;
-    let status = &peer.receiver.subscription_status;
-    let acknowledged = timeout(ACKNOWLEDGE_TIMEOUT, async {
-        loop {
-            let notified = status.acknowledging.notified();
-            if let Some(acknowledged) = status.take_acknowledgement(response.id) {
-                return Ok(acknowledged);
-            }
-            tokio::select! {
-                () = notified => {}
-                // The stream ended before its acknowledgement.
-                result = &mut response => return Err(result.err()),
-            }
-        }
-    });
-    match acknowledged.await {
-        Ok(Ok(acknowledged)) => agree(peer, lists, wanted, &acknowledged),
-        Ok(Err(Some(fault))) => return Err(*fault),
-        Ok(Err(None)) => {
-            return Err(RequestFault::Transport(TransportFault::Lost(
-                "the subscription ended at once".to_owned(),
-            )));
-        }
-        // The server may report changes all the same, so the stream stays open.
-        Err(_) => note(peer, wanted, |_| {
-            Err(RequestFault::Invalid(format!(
-                "the subscription was not acknowledged within {} s",
-                ACKNOWLEDGE_TIMEOUT.as_secs()
-            )))
-        }),
-    }
-    Ok(ListenStream {
-        response,
-        resources: wanted.clone(),
-        since: Instant::now(),
-    })
-}
-
-/// Records what the server agreed to report: possibly less than was requested, never more.
-fn agree(
-    peer: &Peer,
-    lists: &[&'static str],
-    wanted: &BTreeSet<String>,
-    acknowledged: &ListenAcknowledgement,
-) {
-    let agreed: BTreeSet<&str> = acknowledged
-        .resource_subscriptions
-        .iter()
-        .map(String::as_str)
-        .collect();
-    let more = agreed.iter().any(|uri| !wanted.contains(*uri))
-        || LISTS
-            .iter()
-            .any(|(_, name, is_agreed)| is_agreed(acknowledged) && !lists.contains(name));
-    if more {
-        peer.receiver
-            .notice("it agreed to report changes that were not requested".to_owned());
-    }
-    note(peer, wanted, |uri| match agreed.contains(uri) {
-        true => Ok(()),
-        false => Err(RequestFault::NotSupported(
-            "the server does not report changes of this resource".to_owned(),
-        )),
-    });
-}
-
-/// Replaces the outcomes by those of this stream.
-fn note(
-    peer: &Peer,
-    wanted: &BTreeSet<String>,
-    outcome: impl Fn(&str) -> Result<(), RequestFault>,
-) {
-    let status = &peer.receiver.subscription_status;
-    let renewals = status.now().renewals;
-    status.note(renewals, |outcomes| {
-        outcomes.resources = wanted
-            .iter()
-            .map(|uri| (uri.clone(), outcome(uri)))
-            .collect()
-    });
-}
-
-/// Reports the subscriptions that the server no longer agrees to.
-fn report_lost(peer: &Peer, agreed: &mut BTreeSet<String>) {
-    for (uri, outcome) in peer.receiver.subscription_status.now().resources {
-        match outcome {
-            Ok(()) => drop(agreed.insert(uri)),
-            Err(fault) if agreed.remove(&uri) => peer.receiver.lost_subscription(&uri, &fault),
-            Err(_) => {}
-        }
     }
 }
 

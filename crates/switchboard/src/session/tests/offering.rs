@@ -6,7 +6,7 @@ use super::*;
 use crate::caller::LogLine;
 use crate::catalog::ToolDefinition;
 use crate::catalog::tests::{server, tool};
-use crate::event::LogLevel;
+use crate::event::{LogLevel, SessionCallers};
 use crate::gate::Decision;
 use crate::secret::{Redactor, Secret};
 use crate::transport::TransportFault;
@@ -389,6 +389,67 @@ async fn a_refused_listen_request_is_not_repeated_unchanged() {
             total: true
         })
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_a_modern_server_refuses_does_not_end_the_reports_of_others() {
+    let declared = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
+    let subscriptions = Subscriptions::default();
+    let options = OpenOptions {
+        subscriptions: subscriptions.clone(),
+        ..plain()
+    };
+    let (session, mut peer, mut seen) = offered(Era::Modern, declared, options).await;
+    let lists = json!({"toolsListChanged": true});
+    let good = json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]});
+    let all = json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b", "bad:c"]});
+    let first = peer.expect_listen(lists.clone()).await;
+    peer.acknowledge(&first, lists);
+    let subscribed = subscribe(&session, "a:b");
+    let stream = peer.expect_listen(good.clone()).await;
+    peer.acknowledge(&stream, good.clone());
+    peer.expect("notifications/cancelled").await;
+    subscribed.await.unwrap().unwrap();
+
+    // Not confirmed, as a client of the gateway does it: the resource stays subscribed to.
+    subscriptions.add("bad:c").unwrap();
+    let refused = peer.expect_listen(all).await;
+    peer.respond_error(&refused, -32602);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    peer.expect_nothing();
+    let changed = json!({"uri": "a:b"});
+    peer.notify(&stream, "notifications/resources/updated", changed);
+    assert_eq!(updates(&mut seen), ["a:b"]);
+
+    // A broken stream is opened again without it.
+    let broken = TransportFault::Lost("reset".to_owned());
+    peer.inbound.failed(stream["id"].as_u64().unwrap(), broken);
+    peer.expect_listen(good).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_a_server_never_answers_leaves_later_logs_to_others() {
+    let (session, mut peer, mut seen) = offered(Era::Legacy, json!({"logging": {}}), plain()).await;
+    // The callers that a log may belong to while this one reads; the server never responds.
+    let mut callers_of_log = async |name| {
+        let reading = read(&session, "a:b", name);
+        peer.expect("resources/read").await;
+        peer.send(&message("info", "whose?"));
+        let callers = loop {
+            if let Event::Log { callers, .. } = seen.try_recv().unwrap() {
+                break callers;
+            }
+        };
+        reading.abort();
+        peer.expect("notifications/cancelled").await;
+        callers
+    };
+    let only = |name| SessionCallers::One(CallerId::new(name));
+    assert_eq!(callers_of_log("ada").await, only("ada"));
+    assert_eq!(callers_of_log("bert").await, SessionCallers::Several);
+    // For a minute, a question of the server may belong to a call that was given up.
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(callers_of_log("clara").await, only("clara"));
 }
 
 #[tokio::test(start_paused = true)]
