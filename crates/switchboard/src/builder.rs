@@ -142,8 +142,8 @@ impl HostBuilder {
 
     /// Sets the default caller, for calls that name none. Servers are told the capabilities that
     /// this caller [offers](Caller::capabilities).
-    pub fn caller(mut self, caller: impl Caller + 'static) -> Self {
-        self.caller = Some(SharedCaller(Arc::new(caller)));
+    pub fn caller(mut self, caller: Arc<dyn Caller>) -> Self {
+        self.caller = Some(SharedCaller(caller));
         self
     }
 

@@ -1,8 +1,6 @@
 //! The caller of a call: answers approval, elicitation and sampling, and receives progress and
 //! logs. Those of a call reach its caller and no other.
 
-use std::sync::Arc;
-
 use crate::catalog::Tool;
 use crate::event::LogLevel;
 pub use crate::future::BoxFuture;
@@ -169,88 +167,6 @@ pub trait Caller: Send + Sync {
     /// block.
     fn sampling_decided(&self, decision: &SamplingDecision<'_>) {
         let _ = decision;
-    }
-}
-
-impl<C: Caller + ?Sized> Caller for Arc<C> {
-    fn id(&self) -> &CallerId {
-        (**self).id()
-    }
-
-    fn capabilities(&self) -> CallerCapabilities {
-        (**self).capabilities()
-    }
-
-    fn refuses(&self, tool: &Tool) -> Option<String> {
-        (**self).refuses(tool)
-    }
-
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        (**self).approve(request)
-    }
-
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
-        (**self).elicit(question)
-    }
-
-    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
-        (**self).sample(request)
-    }
-
-    fn roots(&self) -> Option<Vec<Root>> {
-        (**self).roots()
-    }
-
-    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<RootsAnswer>> {
-        (**self).ask_roots()
-    }
-
-    fn became_task(&self) {
-        (**self).became_task();
-    }
-
-    fn log_level(&self) -> Option<LogLevel> {
-        (**self).log_level()
-    }
-
-    fn forwarded(&self) -> Option<&ForwardedParams> {
-        (**self).forwarded()
-    }
-
-    fn handles_input_required(&self) -> bool {
-        (**self).handles_input_required()
-    }
-
-    fn accepts_unattributed_logs(&self) -> bool {
-        (**self).accepts_unattributed_logs()
-    }
-
-    fn log(&self, line: &LogLine) {
-        (**self).log(line)
-    }
-
-    fn progress(&self, progress: &Progress) {
-        (**self).progress(progress)
-    }
-
-    fn elicitation_complete(&self, params: &RawJson) {
-        (**self).elicitation_complete(params)
-    }
-
-    fn notice(&self, line: &str) {
-        (**self).notice(line)
-    }
-
-    fn wants_reports(&self) -> bool {
-        (**self).wants_reports()
-    }
-
-    fn call_ended(&self, report: CallReport) {
-        (**self).call_ended(report)
-    }
-
-    fn sampling_decided(&self, decision: &SamplingDecision<'_>) {
-        (**self).sampling_decided(decision);
     }
 }
 

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::untrusted::Untrusted;
@@ -41,34 +42,33 @@ struct ResultFields<'a> {
 }
 
 impl CallResult {
-    /// A result with a text, for a host tool.
-    pub fn success(text: impl AsRef<str>) -> Self {
-        let raw = RawJson::from_value(
-            &serde_json::json!({"content": [{"type": "text", "text": text.as_ref()}]}),
-        );
+    /// A result object of the protocol (`content`, `structuredContent`, `isError`), for a host tool
+    /// that returns more than the functions below make.
+    pub fn new(raw: RawJson) -> Self {
         Self {
             raw,
             schema_violation: None,
         }
+    }
+
+    /// A result with a text, for a host tool.
+    pub fn success(text: impl AsRef<str>) -> Self {
+        let text = json!({"type": "text", "text": text.as_ref()});
+        Self::new(RawJson::from_value(&json!({"content": [text]})))
     }
 
     /// A result with an image in base64, for a host tool.
     pub fn image(mime_type: &str, base64: &str) -> Self {
-        let image = serde_json::json!({"type": "image", "mimeType": mime_type, "data": base64});
-        let raw = RawJson::from_value(&serde_json::json!({"content": [image]}));
-        Self {
-            raw,
-            schema_violation: None,
-        }
+        let image = json!({"type": "image", "mimeType": mime_type, "data": base64});
+        Self::new(RawJson::from_value(&json!({"content": [image]})))
     }
 
     /// An error result for the model, which may try again.
     pub fn failure(text: impl AsRef<str>) -> Self {
-        let content = serde_json::json!([{"type": "text", "text": text.as_ref()}]);
-        Self {
-            raw: RawJson::from_value(&serde_json::json!({"content": content, "isError": true})),
-            schema_violation: None,
-        }
+        let text = json!({"type": "text", "text": text.as_ref()});
+        Self::new(RawJson::from_value(
+            &json!({"content": [text], "isError": true}),
+        ))
     }
 
     /// Whether the tool reported an error (`isError`).

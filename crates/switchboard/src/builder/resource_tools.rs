@@ -183,8 +183,7 @@ fn contents(answer: &RawJson) -> Option<CallResult> {
         .iter()
         .map(|part| json!({"type": "resource", "resource": part}))
         .collect();
-    Some(CallResult {
-        raw: RawJson::from_value(&json!({"content": content})),
-        schema_violation: None,
-    })
+    Some(CallResult::new(RawJson::from_value(
+        &json!({"content": content}),
+    )))
 }

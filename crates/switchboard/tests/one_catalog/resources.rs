@@ -136,7 +136,7 @@ impl Caller for ModernClient {
     }
 
     fn capabilities(&self) -> CallerCapabilities {
-        self.0.capabilities()
+        Caller::capabilities(&*self.0)
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
