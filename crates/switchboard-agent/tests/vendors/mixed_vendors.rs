@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use switchboard_agent::conversation::{Conversation, ImageData, ToolOutput};
 use switchboard_agent::wire::wire_of;
-use switchboard_agent::{CallOutcome, ContentPart, ModelTurn, ModelVendor, UserMessage};
+use switchboard_agent::{
+    CallOutcome, ContentPart, ModelSettings, ModelTurn, ModelVendor, ToolList, TurnContext,
+    UserMessage,
+};
 
 use crate::continuation::{VENDORS, outcome, request_body};
 use crate::recorded_answers::origin;
@@ -187,6 +190,68 @@ fn build(happenings: &[Happening]) -> Conversation {
         }
     }
     conversation
+}
+
+/// A model that does not reason refuses the reasoning of another one, and ids that refer to it.
+#[test]
+fn reasoning_is_sent_to_models_that_reason_and_to_no_other() {
+    let mut conversation = Conversation::new();
+    conversation.add_user_message(UserMessage::text("Begin."));
+    let calls = ["{}".to_owned()];
+    let document = document(ModelVendor::OpenAi, 2, "Let me look.", &calls, true);
+    let waiting = conversation.reply(read(ModelVendor::OpenAi, &document));
+    let conversation = waiting.close();
+    for (model, takes_reasoning) in [
+        ("gpt-5", true),
+        ("o4-mini", true),
+        ("gpt-4.1", false),
+        ("gpt-5-chat-latest", false),
+    ] {
+        let body = request_body(ModelVendor::OpenAi, model, &conversation);
+        let value: Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(value.get("include").is_some(), takes_reasoning, "{body}");
+        for word in [
+            "encrypted_content\":\"x\"",
+            "\"rs_1\"",
+            "\"msg_1\"",
+            "\"fc_1\"",
+        ] {
+            assert_eq!(
+                body.contains(word),
+                takes_reasoning,
+                "{model} {word}: {body}"
+            );
+        }
+        assert!(
+            body.contains("Let me look.") && body.contains("call_2_0"),
+            "{body}"
+        );
+    }
+}
+
+/// Anthropic refuses calls in a history where no tool is defined.
+#[test]
+fn a_history_with_calls_is_accepted_where_no_tool_is_offered() {
+    for origin in VENDORS {
+        let mut conversation = Conversation::new();
+        conversation.add_user_message(UserMessage::text("Begin."));
+        let document = document(origin, 1, "text", &["{}".to_owned()], false);
+        let conversation = conversation.reply(read(origin, &document)).close();
+        let context = TurnContext {
+            conversation: &conversation,
+            system: "",
+            tools: &ToolList::new(None),
+            cache_key: "",
+        };
+        for vendor in VENDORS {
+            let wire = wire_of(vendor).expect("a wire");
+            let body = wire
+                .request(&ModelSettings::new(vendor, MODEL), &context)
+                .body;
+            let value: Value = serde_json::from_str(&body).expect("JSON");
+            assert_eq!(rules::check(vendor, MODEL, &value), Ok(()), "{body}");
+        }
+    }
 }
 
 proptest! {

@@ -18,6 +18,10 @@ use crate::wire::{
 
 const CACHED: &str = r#"{"type":"ephemeral"}"#;
 
+/// The tools of a request without any whose history has calls: the vendor refuses calls where no
+/// tool is defined.
+const NO_TOOLS: &str = r#"[{"name":"no_tool","description":"No tool is offered now. Do not call this.","input_schema":{"type":"object","properties":{}}}]"#;
+
 /// The body. The parts that change between requests come last, because the vendor caches the
 /// beginning.
 pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> String {
@@ -40,6 +44,8 @@ pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> Strin
             tool(spec, deferred.contains(name))
         });
         body = body.raw("tools", &array(tools));
+    } else if has_calls(context) {
+        body = body.raw("tools", NO_TOOLS);
     }
     if !context.system.trim().is_empty() {
         let block = ObjectWriter::new()
@@ -65,6 +71,14 @@ fn deferred_tools<'a>(settings: &ModelSettings, context: &TurnContext<'a>) -> Ha
     let late = names.filter(|name| context.tools.is_late(name));
     late.filter(|name| has_search || referenced.contains(name))
         .collect()
+}
+
+fn has_calls(context: &TurnContext<'_>) -> bool {
+    let mut entries = context.conversation.entries().iter();
+    entries.any(|entry| match entry {
+        HistoryEntry::Model(answered) => answered.calls().next().is_some(),
+        _ => false,
+    })
 }
 
 fn with_thinking(body: ObjectWriter, settings: &ModelSettings) -> ObjectWriter {

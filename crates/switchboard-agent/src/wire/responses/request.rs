@@ -60,7 +60,8 @@ fn reasons(settings: &ModelSettings) -> bool {
         .is_some_and(|digit| ('5'..='9').contains(&digit));
     let is_o = name.starts_with(['o'])
         && name[1..].starts_with(|character: char| character.is_ascii_digit());
-    settings.effort.is_some() || is_later_gpt || is_o || name.contains("codex")
+    let is_chat = name.starts_with("gpt-5-chat");
+    settings.effort.is_some() || (is_later_gpt && !is_chat) || is_o || name.contains("codex")
 }
 
 /// Late tools that are sent in the middle of the conversation, if the vendor accepts that: then the
@@ -104,7 +105,10 @@ fn input(
             HistoryEntry::Model(answered) => {
                 let turn = answered.turn();
                 if turn.origin.replays_at(&target) {
-                    input.extend(replayed_items(&turn.items));
+                    // A model takes back what it wrote, and the reasoning of others only if it
+                    // reasons itself.
+                    let takes_reasoning = turn.origin == target || reasons(settings);
+                    input.extend(replayed_items(&turn.items, takes_reasoning));
                 } else {
                     input.extend(neutral_items(answered, index));
                 }
@@ -145,9 +149,10 @@ fn user_message(parts: &[ContentPart], takes_images: bool) -> Option<String> {
     (!content.is_empty()).then(|| message.end())
 }
 
-/// The items as they came. Reasoning that is not encrypted cannot be sent back; then the ids of
-/// the other items go too, since they refer to it. Reasoning that nothing follows is refused.
-fn replayed_items(items: &[VendorItem]) -> Vec<String> {
+/// The items as they came. Reasoning that is not encrypted cannot be sent back, nor any to a model
+/// that does not take it; then the ids of the other items go too, since they refer to it. Reasoning
+/// that nothing follows is refused.
+fn replayed_items(items: &[VendorItem], takes_reasoning: bool) -> Vec<String> {
     #[derive(Deserialize)]
     struct ReasoningItem<'a> {
         #[serde(default)]
@@ -162,7 +167,10 @@ fn replayed_items(items: &[VendorItem]) -> Vec<String> {
     }
     let followed = items.iter().rposition(|item| reasoning(item).is_none());
     let items = &items[..followed.map_or(0, |last| last + 1)];
-    let keeps_ids = !items.iter().any(|item| reasoning(item) == Some(false));
+    let is_refused = |is_encrypted: bool| !is_encrypted || !takes_reasoning;
+    let keeps_ids = !items
+        .iter()
+        .any(|item| reasoning(item).is_some_and(is_refused));
     let items = items
         .iter()
         .filter(|item| keeps_ids || reasoning(item).is_none());
