@@ -221,7 +221,11 @@ data: {"type":"response.incomplete","response":{"status":"incomplete","incomplet
     let routed = r#"data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a\":"}}]},"finish_reason":"tool_calls"}]}
 
 "#;
+    let filtered = chat.replace("length", "content_filter");
+    let unknown = chat.replace("length", "server_busy");
     for (vendor, body, finish) in [
+        (ModelVendor::OpenAiChat, &*filtered, FinishReason::Refused),
+        (ModelVendor::OpenAiChat, &*unknown, FinishReason::Calls),
         (ModelVendor::Anthropic, anthropic, FinishReason::Length),
         (ModelVendor::OpenAi, responses, FinishReason::Length),
         (ModelVendor::OpenAiChat, chat, FinishReason::Length),

@@ -229,8 +229,12 @@ impl ChatReader {
             let message = "the model's server reported an error without details";
             return Err(ModelFault::new(FaultKind::Overloaded, message));
         }
-        let is_cut = matches!(word.as_deref(), None | Some("length"));
-        let calls = std::mem::take(&mut self.calls).end(is_cut);
+        // Any other reason may have ended the answer before the arguments began.
+        let is_whole = matches!(
+            word.as_deref(),
+            Some("stop" | "tool_calls" | "function_call")
+        );
+        let calls = std::mem::take(&mut self.calls).end(!is_whole);
         let Some(calls) = calls else {
             return Err(ModelFault::new(
                 FaultKind::MalformedCall,
