@@ -153,20 +153,34 @@ impl HttpModel {
             };
             let fault = match self.attempt(&request, &mut show).await {
                 Ok(turn) => return Ok(turn),
-                Err(fault) => self.without_key(fault),
+                Err(fault) => fault,
             };
-            let pause = retry::pause_before_retry(&fault, attempt, has_started_call, &self.limits);
-            let Some(wait) = pause else {
-                return Err(fault);
-            };
-            attempt += 1;
-            sink(TurnEvent::Retrying {
-                wait,
-                attempt,
-                fault,
-            });
-            tokio::time::sleep(wait).await;
+            self.pause(fault, &mut attempt, has_started_call, sink)
+                .await?;
         }
+    }
+
+    /// Waits before the next attempt. Returns the fault if another one would not help.
+    async fn pause(
+        &self,
+        fault: ModelFault,
+        attempt: &mut u32,
+        has_started_call: bool,
+        sink: &mut (dyn FnMut(TurnEvent) + Send),
+    ) -> Result<(), ModelFault> {
+        let fault = self.without_key(fault);
+        let pause = retry::pause_before_retry(&fault, *attempt, has_started_call, &self.limits);
+        let Some(wait) = pause else {
+            return Err(fault);
+        };
+        *attempt += 1;
+        sink(TurnEvent::Retrying {
+            wait,
+            attempt: *attempt,
+            fault,
+        });
+        tokio::time::sleep(wait).await;
+        Ok(())
     }
 
     /// The same fault without the key: some vendors repeat it when they reject it.

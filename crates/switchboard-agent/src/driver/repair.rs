@@ -60,7 +60,7 @@ impl HttpModel {
                     Ok(turn) => return Ok(turn),
                     Err(fault) => step_after(fault, repair)?,
                 },
-                RepairStep::Probe => match self.probe(&repaired).await {
+                RepairStep::Probe => match self.probe(&repaired, sink).await {
                     Ok(()) => repair.accepted(),
                     Err(fault) => step_after(fault, repair)?,
                 },
@@ -69,9 +69,19 @@ impl HttpModel {
     }
 
     /// Whether the vendor accepts the request. Dropping the response cancels it.
-    async fn probe(&self, context: &TurnContext<'_>) -> Result<(), ModelFault> {
+    async fn probe(
+        &self,
+        context: &TurnContext<'_>,
+        sink: &mut (dyn FnMut(TurnEvent) + Send),
+    ) -> Result<(), ModelFault> {
         let request = self.wire.request(&self.settings, context);
-        self.open(&request).await.map(drop)
+        let mut attempt = 1;
+        loop {
+            match self.open(&request).await {
+                Ok(_) => return Ok(()),
+                Err(fault) => self.pause(fault, &mut attempt, false, sink).await?,
+            }
+        }
     }
 
     /// The tools, with what is remembered about them applied.

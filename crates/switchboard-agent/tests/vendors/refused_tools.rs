@@ -4,8 +4,8 @@ use switchboard_agent::TurnEvent;
 use switchboard_agent::tools::ToolTreatment;
 
 use crate::continuation::VENDORS;
-use crate::driver::{PLAIN, ask, question, tools};
-use crate::server::{Reply, Strictness, VendorServer, text_stream};
+use crate::driver::{PLAIN, ask, question, retries, tools};
+use crate::server::{Reply, Strictness, VendorServer, error_body, text_stream};
 
 const PATTERN: &str =
     r#"{"type":"object","properties":{"p":{"type":"string","pattern":"^(?=a)b$"}}}"#;
@@ -57,5 +57,23 @@ async fn a_refused_tool_is_simplified_and_the_turn_goes_on() {
                 "{vendor:?} {strictness:?}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn a_busy_vendor_does_not_end_the_search_for_a_refused_tool() {
+    for vendor in VENDORS {
+        let tools = tools(&[("weather", PLAIN), ("culprit", PATTERN), ("now", PLAIN)]);
+        let busy = |status| {
+            let body = error_body(vendor, status, "slow down").to_string();
+            Reply::Status(status, Vec::new(), body)
+        };
+        let mut replies = vec![busy(429), busy(503)];
+        replies.extend(vec![Reply::Stream(text_stream(vendor, "Sunny.")); 6]);
+        let server = VendorServer::start_strict(vendor, replies, Strictness::HidesPatterns).await;
+        let (turn, events) = ask(&server.model(), &question(), &tools).await;
+        let turn = turn.unwrap_or_else(|fault| panic!("{vendor:?}: {fault}"));
+        assert_eq!(turn.text(), "Sunny.");
+        assert_eq!(retries(&events).len(), 2, "{vendor:?}");
     }
 }
