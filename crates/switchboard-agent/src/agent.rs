@@ -22,7 +22,9 @@ use std::sync::Arc;
 
 use switchboard::{Caller, Host};
 
-use crate::conversation::{AwaitingResults, CallOutcome, Conversation, ModelTurn, UserMessage};
+use crate::conversation::{
+    AwaitingResults, CallOutcome, Conversation, HistoryEntry, ModelTurn, UserMessage,
+};
 use crate::fault::ModelFault;
 use crate::model::{Model, TurnEvent};
 use crate::price::CostSum;
@@ -39,6 +41,7 @@ use offered::OfferedTools;
 pub use compaction::Compaction;
 pub use context::{ContextBreakdown, ServerContext};
 pub use event::{AgentEvent, EventSink};
+pub use offered::TreatedTool;
 pub use summary::{AgentLimits, CallDecision, CallRecord, RunSummary, StopReason};
 
 mod calls;
@@ -148,12 +151,27 @@ impl Agent {
         self.close_turn();
         self.model = model;
         self.learned_limit = None;
+        self.tools.restart(self.model.settings());
         self.forget_prefix();
     }
 
     /// The tools that the model was offered so far.
     pub fn tools(&self) -> &ToolList {
         self.tools.list()
+    }
+
+    /// The tools of the host that the model gets with a simpler schema or not at all, and why.
+    pub fn treated_tools(&mut self) -> Vec<TreatedTool> {
+        self.tools.treated(&self.host, &*self.model)
+    }
+
+    /// Forgets which tools the vendor refused: they are offered again, with a new beginning of
+    /// requests.
+    pub fn forget_refusals(&mut self) {
+        self.close_turn();
+        self.model.forget_refusals();
+        self.tools.renew(self.model.settings());
+        self.forget_prefix();
     }
 
     /// The conversation so far. Calls of a run that was dropped are cancelled in it.
@@ -244,9 +262,13 @@ impl Agent {
 
     /// Updates the beginning of the next request, and records it.
     fn begin_request(&mut self) {
-        let update = self.tools.update(&self.host);
+        let update = self.tools.update(&self.host, self.model.settings());
         self.record_model();
-        if self.prefix.is_none() {
+        if update.restarts {
+            self.forget_prefix();
+        }
+        let begins = self.prefix.is_none();
+        if begins {
             let prefix = RequestPrefix {
                 system: self.system_prompt(),
                 cache_key: format!("{:016x}", fastrand::u64(..)),
@@ -258,7 +280,10 @@ impl Agent {
             self.recorder.record(&SessionRecord::Tools(record));
         }
         self.add_loaded_tools(update.loaded);
-        if let Some(text) = update.note {
+        let late = (update.is_new && !begins).then(|| self.late_instructions());
+        let notes: Vec<String> = update.note.into_iter().chain(late.flatten()).collect();
+        if !notes.is_empty() {
+            let text = notes.join("\n\n");
             let record = SessionRecord::Note { text: text.clone() };
             self.recorder.record(&record);
             self.conversation.add_note(text);
@@ -267,7 +292,7 @@ impl Agent {
 
     /// The person's system prompt, the servers' instructions, and the names of deferred tools.
     fn system_prompt(&self) -> String {
-        let instructions = instructions::of_servers(&self.host);
+        let instructions = instructions::of_servers(&self.host, |_| true).unwrap_or_default();
         let deferred = self.tools.deferred_prompt();
         let sections = [&*self.system, &*instructions, &*deferred].into_iter();
         let sections = sections.filter(|section| !section.is_empty());
@@ -280,6 +305,20 @@ impl Agent {
         sink: EventSink<'_>,
     ) -> Result<(ModelTurn, Option<Box<WireRequest>>), ModelFault> {
         let mut last_request = None;
+    /// The instructions of servers that connected after the conversation began, or that changed.
+    fn late_instructions(&self) -> Option<String> {
+        let system = self.prefix.as_ref().map_or("", |prefix| &prefix.system);
+        let entries = self.conversation.entries().iter();
+        let notes = entries.filter_map(|entry| match entry {
+            HistoryEntry::Note(note) => Some(note.as_str()),
+            _ => None,
+        });
+        let known: Vec<&str> = notes.chain([system]).collect();
+        instructions::of_servers(&self.host, |section| {
+            !known.iter().any(|text| text.contains(section))
+        })
+    }
+
         let mut show = |event| match event {
             TurnEvent::RequestSent(request) => last_request = Some(request),
             event => sink(AgentEvent::Model(event)),

@@ -237,4 +237,28 @@ impl Model for HttpModel {
     fn treatment(&self, tool: &ToolSpec) -> Option<ToolTreatment> {
         self.lock_refusals().get(&self.settings, tool).cloned()
     }
+
+    fn limited(&self, max_output_tokens: u32) -> Option<Box<dyn Model>> {
+        let mut settings = self.settings.clone();
+        let configured = settings.max_output_tokens.unwrap_or(u32::MAX);
+        settings.max_output_tokens = Some(configured.min(max_output_tokens));
+        // Anthropic reserves room beside the thoughts: then the answer could be longer.
+        settings.thinking_tokens = None;
+        Some(Box::new(Self {
+            settings,
+            limits: self.limits.clone(),
+            wire: self.wire,
+            http: self.http.clone(),
+            refusals: Mutex::default(),
+            store: None,
+        }))
+    }
+
+    fn forget_refusals(&self) {
+        let mut memory = self.lock_refusals();
+        if let Some(store) = &self.store {
+            memory.remove_from(&**store);
+        }
+        memory.clear();
+    }
 }

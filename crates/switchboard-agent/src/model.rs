@@ -36,6 +36,14 @@ pub trait Model: Send + Sync {
     fn treatment(&self, _tool: &ToolSpec) -> Option<ToolTreatment> {
         None
     }
+
+    /// The same model with at most this many tokens in an answer; `None` if it has no such limit.
+    fn limited(&self, _max_output_tokens: u32) -> Option<Box<dyn Model>> {
+        None
+    }
+
+    /// Forgets which tools the vendor refused, so that the next request has them again.
+    fn forget_refusals(&self) {}
 }
 
 /// An event during a turn.

@@ -352,6 +352,19 @@ impl ToolList {
         self.tools.push(ListedTool { spec, newer, state });
     }
 
+    /// Whether tools that are gone hold places that these tools need.
+    pub(crate) fn is_filled_by_gone_tools(&self, offered: &[ToolSpec]) -> bool {
+        let Some(limit) = self.limit else {
+            return false;
+        };
+        let is_gone = |name: &str| {
+            name != search_tool::SEARCH_TOOL && !offered.iter().any(|spec| spec.name == name)
+        };
+        let has_gone = || self.loaded().any(|spec| is_gone(&spec.name));
+        let is_new = |spec: &&ToolSpec| !self.by_name.contains_key(&spec.name);
+        self.loaded.len() + offered.iter().filter(is_new).count() > limit && has_gone()
+    }
+
     fn is_full(&self) -> bool {
         self.limit.is_some_and(|limit| self.loaded.len() >= limit)
     }

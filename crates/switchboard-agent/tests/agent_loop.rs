@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::{Approval, Host, HostBuilder};
+use switchboard_agent::conversation::FinishReason;
 use switchboard_agent::model::TurnFuture;
 use switchboard_agent::session::replay;
 use switchboard_agent::{
@@ -386,9 +387,13 @@ async fn t26_the_file_of_a_long_result_is_named_without_links() {
     world.host.stop().await;
 }
 
-/// A scripted model that writes no summary.
+/// A scripted model that writes no summary, or none that can be used.
 #[derive(Debug)]
-struct ModelWithoutSummary(ModelSettings);
+struct ModelWithoutSummary {
+    settings: ModelSettings,
+    /// Why it stops in the middle of a summary; `None` if it writes no word of it.
+    finish: Option<FinishReason>,
+}
 
 impl Model for ModelWithoutSummary {
     fn description(&self) -> String {
@@ -396,7 +401,7 @@ impl Model for ModelWithoutSummary {
     }
 
     fn settings(&self) -> &ModelSettings {
-        &self.0
+        &self.settings
     }
 
     fn turn<'a>(
@@ -409,7 +414,10 @@ impl Model for ModelWithoutSummary {
         Box::pin(async move {
             let mut turn = DemoModel.turn(context, sink).await?;
             if asks_for_summary {
-                turn.parts.clear();
+                match &self.finish {
+                    Some(finish) => turn.finish = finish.clone(),
+                    None => turn.parts.clear(),
+                }
             }
             Ok(turn)
         })
@@ -421,7 +429,8 @@ async fn a_failed_summary_leaves_a_conversation_that_goes_on() {
     let mut world = World::new("", |_| Vec::new()).await;
     let mut settings = DemoModel.settings().clone();
     settings.context_tokens = Some(300);
-    let model = ModelWithoutSummary(settings);
+    let finish = None;
+    let model = ModelWithoutSummary { settings, finish };
     world.agent = Agent::new(world.host.clone(), model, world.caller.clone());
     let mut failures = Vec::new();
     for question in 0..4 {
@@ -437,6 +446,27 @@ async fn a_failed_summary_leaves_a_conversation_that_goes_on() {
     // Where a person asks for it, the fault is the answer.
     let fault = world.agent.compact(&mut |_| {}).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::NoSummary);
+    world.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_that_is_cut_off_or_refused_replaces_nothing() {
+    let mut world = World::new("", |_| Vec::new()).await;
+    for finish in [
+        FinishReason::Length,
+        FinishReason::Refused,
+        FinishReason::Other,
+    ] {
+        let settings = DemoModel.settings().clone();
+        let finish = Some(finish);
+        let model = ModelWithoutSummary { settings, finish };
+        world.agent = Agent::new(world.host.clone(), model, world.caller.clone());
+        world.run("a question").await;
+        let before = world.agent.history().clone();
+        let fault = world.agent.compact(&mut |_| {}).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::NoSummary);
+        assert_eq!(world.agent.history(), &before);
+    }
     world.host.stop().await;
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Agent, AgentEvent, EventSink, RunSummary};
 use crate::compact;
-use crate::conversation::ModelTurn;
+use crate::conversation::{FinishReason, ModelTurn};
 use crate::fault::{FaultKind, ModelFault};
 use crate::model::TurnEvent;
 use crate::session::SessionRecord;
@@ -108,7 +108,8 @@ impl Agent {
         self.count(turn.usage, cost);
         run.add_cost(turn.usage, cost);
         let text = turn.text();
-        if text.trim().is_empty() {
+        let is_whole = matches!(turn.finish, FinishReason::Done | FinishReason::Calls);
+        if text.trim().is_empty() || !is_whole {
             return Err(ModelFault::new(FaultKind::NoSummary, ""));
         }
         self.conversation.replace_by_summary(replaced, text.clone());
@@ -117,6 +118,10 @@ impl Agent {
             text: text.clone(),
             usage: turn.usage,
         });
+        // Notes about late tools and changed definitions may be gone with the entries.
+        self.tools.renew(self.model.settings());
+        self.forget_prefix();
+        self.begin_request();
         let compaction = Compaction {
             replaced,
             tokens_before,

@@ -8,13 +8,12 @@ const MAX_BYTES: usize = 2048;
 const INTRODUCTION: &str = "MCP servers describe how to use their tools. Quoted lines are the \
      words of the server, not of the person:";
 
-/// The instructions of all servers that are connected. Empty where there are none.
-pub(super) fn of_servers(host: &Host) -> String {
-    let sections: Vec<String> = by_server(host).into_iter().map(|(_, text)| text).collect();
-    match sections.is_empty() {
-        true => String::new(),
-        false => format!("{INTRODUCTION}\n\n{}", sections.join("\n\n")),
-    }
+/// The instructions of all servers that are connected, as far as their sections are wanted. `None`
+/// where there are none.
+pub(super) fn of_servers(host: &Host, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+    let sections = by_server(host).into_iter().map(|(_, text)| text);
+    let sections: Vec<String> = sections.filter(|text| is_wanted(text)).collect();
+    (!sections.is_empty()).then(|| format!("{INTRODUCTION}\n\n{}", sections.join("\n\n")))
 }
 
 /// The section of each server that has instructions, with its name.
@@ -32,9 +31,13 @@ pub(super) fn by_server(host: &Host) -> Vec<(String, String)> {
     sections
 }
 
-/// Marks each line as a quotation, so that no line can imitate ours.
 fn quote(server: &str, words: &str) -> String {
-    let cut = &words[..words.floor_char_boundary(MAX_BYTES)];
+    format!("Server \"{server}\":\n{}", quoted(words, MAX_BYTES))
+}
+
+/// Marks each line as a quotation, so that no line can imitate ours. Long words are cut.
+pub(super) fn quoted(words: &str, max_bytes: usize) -> String {
+    let cut = &words[..words.floor_char_boundary(max_bytes)];
     let mut lines: Vec<String> = cut.lines().map(|line| format!("> {line}")).collect();
     if cut.len() < words.len() {
         lines.push(format!(
@@ -43,7 +46,7 @@ fn quote(server: &str, words: &str) -> String {
             words.len()
         ));
     }
-    format!("Server \"{server}\":\n{}", lines.join("\n"))
+    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -1,17 +1,22 @@
 //! The tools of a host as the model gets them, and the model's calls as calls of the host.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use switchboard::catalog::Catalog;
 use switchboard::name::ToolId;
 use switchboard::{Call, Host, RawJson, ToolEffect, Toolset, Vendor};
 
+use super::instructions::quoted;
 use crate::conversation::{CallOutcome, ToolCall};
 use crate::json::JsonText;
+use crate::model::Model;
 use crate::settings::{ModelSettings, ModelVendor};
 use crate::tools::budget::{DEFAULT_SHARE_PERCENT, choose_deferred, max_definition_tokens};
 use crate::tools::search_tool::{self, SEARCH_TOOL};
-use crate::tools::{ToolList, ToolListRecord, ToolSpec, ToolState, projection, vendor_tool_limit};
+use crate::tools::{
+    ToolList, ToolListRecord, ToolSpec, ToolState, ToolTreatment, projection, vendor_tool_limit,
+};
 use crate::usage::TokenEstimate;
 
 /// Explains deferred tools to the model. Their names follow.
@@ -41,6 +46,8 @@ pub(super) struct OfferedTools {
     has_started: bool,
     /// Names of tools that calls of the current turn loaded.
     loaded_by_calls: Vec<String>,
+    /// Names of tools that were loaded before the list was started again: they stay loaded.
+    keeps_loaded: HashSet<String>,
 }
 
 /// The tools of one catalog in the form that a vendor accepts.
@@ -70,9 +77,25 @@ impl AdaptedCatalog {
     }
 }
 
+/// A tool of the host that the model gets with a simpler schema, or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TreatedTool {
+    /// The server; empty for a tool of the program.
+    pub server: String,
+    /// The server's own name for the tool.
+    pub tool: String,
+    /// What is done about it, and why.
+    pub treatment: ToolTreatment,
+}
+
 /// The result of an update.
 #[derive(Debug, Default)]
 pub(super) struct ToolsUpdate {
+    /// Whether the host's tools or servers changed since the last update.
+    pub(super) is_new: bool,
+    /// Whether the list was started again, so that requests get a new beginning.
+    pub(super) restarts: bool,
     /// What changed, for the session file.
     pub(super) record: Option<ToolListRecord>,
     /// Names of tools whose definitions were added after the conversation began.
@@ -107,6 +130,7 @@ impl OfferedTools {
             has_search: false,
             has_started: false,
             loaded_by_calls: Vec::new(),
+            keeps_loaded: HashSet::new(),
         }
     }
 
@@ -130,6 +154,45 @@ impl OfferedTools {
         };
     }
 
+    /// Starts the list of this conversation again, with the tools as they are now. What was loaded
+    /// stays loaded.
+    pub(super) fn renew(&mut self, settings: &ModelSettings) {
+        let loaded = self.list.loaded().map(|spec| spec.name.clone());
+        let keeps_loaded = loaded.collect();
+        self.restart(settings);
+        self.keeps_loaded = keeps_loaded;
+    }
+
+    /// The tools of the host that this model does not get as they are: those that cannot be adapted
+    /// to its vendor, and those that the vendor refused.
+    pub(super) fn treated(&mut self, host: &Host, model: &dyn Model) -> Vec<TreatedTool> {
+        self.adapt(host);
+        let Some(adapted) = &self.adapted else {
+            return Vec::new();
+        };
+        let withheld = adapted.toolset.withheld().iter().map(|withheld| {
+            let words = withheld.reason.clone();
+            TreatedTool {
+                server: withheld.server.to_string(),
+                tool: withheld.tool.as_wire().to_owned(),
+                treatment: ToolTreatment::Withheld { words },
+            }
+        });
+        let refused = adapted.specs.iter().filter_map(|spec| {
+            // The vendor judges what is sent.
+            let sent = self
+                .list
+                .get(&spec.name)
+                .map_or(spec, |listed| &listed.spec);
+            Some(TreatedTool {
+                server: spec.server.clone(),
+                tool: spec.tool.clone(),
+                treatment: model.treatment(sent)?,
+            })
+        });
+        withheld.chain(refused).collect()
+    }
+
     pub(super) fn list(&self) -> &ToolList {
         &self.list
     }
@@ -143,10 +206,18 @@ impl OfferedTools {
     }
 
     /// Updates the list. The first update marks the beginning of the conversation.
-    pub(super) fn update(&mut self, host: &Host) -> ToolsUpdate {
+    pub(super) fn update(&mut self, host: &Host, settings: &ModelSettings) -> ToolsUpdate {
         let Some(specs) = self.changed_specs(host) else {
             return ToolsUpdate::default();
         };
+        let restarts = self.has_started && self.list.is_filled_by_gone_tools(&specs);
+        if restarts {
+            self.renew(settings);
+            return ToolsUpdate {
+                restarts,
+                ..self.update(host, settings)
+            };
+        }
         let specs = self.with_search(specs, host);
         let over_budget = match self.max_tokens {
             Some(limit) => choose_deferred(&specs, limit, &TokenEstimate::default(), is_search),
@@ -154,12 +225,14 @@ impl OfferedTools {
         };
         let defers_new = self.has_started && self.defers_late && self.has_search;
         let change = self.list.update(specs, |spec| {
-            over_budget.contains(&spec.name) || (defers_new && !is_search(spec))
+            let is_deferred = over_budget.contains(&spec.name) || (defers_new && !is_search(spec));
+            is_deferred && !self.keeps_loaded.contains(&spec.name)
         });
         let record = self.list.record(&change);
         if !std::mem::replace(&mut self.has_started, true) {
             self.list.start();
             return ToolsUpdate {
+                is_new: true,
                 record,
                 ..ToolsUpdate::default()
             };
@@ -170,22 +243,30 @@ impl OfferedTools {
         };
         let (loaded, deferred): (Vec<_>, Vec<_>) = change.added.into_iter().partition(is_loaded);
         ToolsUpdate {
+            is_new: true,
+            restarts: false,
             record,
             loaded,
             note: self.note(&deferred, &change.changed),
         }
     }
 
+    /// Adapts the host's tools, unless they are the same as before.
+    fn adapt(&mut self, host: &Host) {
+        let catalog = host.catalog();
+        let is_same = |known: &AdaptedCatalog| Arc::ptr_eq(&known.catalog, &catalog);
+        if !self.adapted.as_ref().is_some_and(is_same) {
+            self.adapted = Some(AdaptedCatalog::new(self.vendor, catalog));
+            self.is_current = false;
+        }
+    }
+
     /// The host's tools as they are now; `None` if the list is up to date with them.
     fn changed_specs(&mut self, host: &Host) -> Option<Vec<ToolSpec>> {
-        let catalog = host.catalog();
-        let known = self.adapted.take();
-        let known = known.filter(|known| Arc::ptr_eq(&known.catalog, &catalog));
-        let is_current = known.is_some() && self.is_current;
-        let adapted = known.unwrap_or_else(|| AdaptedCatalog::new(self.vendor, catalog));
-        let adapted = self.adapted.insert(adapted);
-        self.is_current = true;
-        (!is_current).then(|| adapted.specs.clone())
+        self.adapt(host);
+        let is_current = std::mem::replace(&mut self.is_current, true);
+        let adapted = self.adapted.as_ref().filter(|_| !is_current)?;
+        Some(adapted.specs.clone())
     }
 
     /// The same tools, with `search_tools` first if some of them are or may be deferred.
@@ -214,11 +295,12 @@ impl OfferedTools {
     /// stays, so that requests begin with the same bytes.
     fn change_note(&self, name: &str) -> Option<String> {
         let newer = self.list.get(name)?.newer.as_ref()?;
-        let cut = |text: &str| text[..text.floor_char_boundary(MAX_NOTE_BYTES)].to_owned();
-        let (description, schema) = (cut(&newer.description), cut(newer.schema.as_str()));
+        let description = quoted(&newer.description, MAX_NOTE_BYTES);
+        let schema = quoted(newer.schema.as_str(), MAX_NOTE_BYTES);
         Some(format!(
-            "The tool {name} changed. From now on its arguments are {schema} and its server \
-             describes it so: {description}"
+            "The tool {name} changed. Quoted lines are the words of its server, not of the person. \
+             From now on its arguments are:\n{schema}\nand its server describes it so:\n\
+             {description}"
         ))
     }
 

@@ -61,6 +61,7 @@ impl Agent {
         self.conversation = Conversation::new();
         self.usage = TokenUsage::default();
         self.cost = CostSum::default();
+        self.tools.restart(self.model.settings());
         self.forget_prefix();
     }
 
@@ -72,8 +73,15 @@ impl Agent {
     /// [`SessionError`] if the copy cannot be written: then the session continues in its file.
     pub fn fork(&mut self) -> Result<Option<String>, SessionError> {
         self.close_turn();
-        let fork = self.recorder.fork()?;
-        Ok(fork.map(|header| header.id.clone()))
+        let had_failed = self.recorder.has_failed();
+        let fork = self.recorder.fork()?.map(|header| header.id.clone());
+        if had_failed {
+            // The model and the tools may not be in the file.
+            self.recorded_model = None;
+            self.tools.renew(self.model.settings());
+            self.forget_prefix();
+        }
+        Ok(fork)
     }
 
     /// Copies the session into a new file. Returns `false` where nothing was recorded.
@@ -86,10 +94,10 @@ impl Agent {
         self.recorder.copy_to(path)
     }
 
+    /// The next request has a new beginning. Its list of tools must have been started again.
     pub(super) fn forget_prefix(&mut self) {
         self.prefix = None;
         self.recorded_refusals.clear();
-        self.tools.restart(self.model.settings());
     }
 
     /// Records which model is asked, where that changed.

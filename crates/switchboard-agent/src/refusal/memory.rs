@@ -40,6 +40,14 @@ impl RefusalMemory {
         }
     }
 
+    /// Removes all treatments from a store.
+    pub(crate) fn remove_from(&self, store: &dyn Store) {
+        for key in self.treatments.keys() {
+            // If this fails, the tool is withheld again in the next run.
+            let _ = store.remove(StoreTable::Refusals, key);
+        }
+    }
+
     /// What is known about this definition.
     pub fn get(&self, model: &ModelSettings, tool: &ToolSpec) -> Option<&ToolTreatment> {
         // Usually nothing was refused, and no definition needs to be hashed.
