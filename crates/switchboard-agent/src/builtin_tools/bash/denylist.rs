@@ -168,7 +168,11 @@ impl Denylist {
     fn find_in_command(&self, words: &[String], depth: usize) -> Option<String> {
         let (program, arguments) = words.split_first()?;
         let program = program.rsplit('/').next().unwrap_or(program);
-        let fact = self.find_rule(&words.join(" "));
+        let by_name = || {
+            let words = std::iter::once(program).chain(arguments.iter().map(String::as_str));
+            self.find_rule(&words.collect::<Vec<_>>().join(" "))
+        };
+        let fact = self.find_rule(&words.join(" ")).or_else(by_name);
         let harm = || self.find_harm(program, arguments);
         let fact = fact.or_else(|| harm().map(|harm| harm.to_string()));
         if fact.is_some() || depth >= MAX_DEPTH || !SHELLS.contains(&program) {

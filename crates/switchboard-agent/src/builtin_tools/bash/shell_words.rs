@@ -5,9 +5,12 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 /// Shell keywords before a command.
-const KEYWORDS: [&str; 9] = [
-    "if", "then", "else", "elif", "do", "while", "until", "!", "{",
+const KEYWORDS: [&str; 10] = [
+    "if", "then", "else", "elif", "do", "while", "until", "!", "{", "coproc",
 ];
+
+/// Keywords before a name and a command: `function f { … }`, `coproc NAME { … }`.
+const NAMING_KEYWORDS: [&str; 2] = ["function", "coproc"];
 
 /// Programs that run the command in their arguments, after options of their own.
 const WRAPPERS: [&str; 19] = [
@@ -37,6 +40,9 @@ impl SimpleCommand {
                 continue;
             };
             let name = word.rsplit('/').next().unwrap_or(word);
+            if NAMING_KEYWORDS.contains(&name) && after.get(1).is_some_and(|word| word == "{") {
+                rest.push(&after[1..]);
+            }
             if KEYWORDS.contains(&name) || is_assignment(word) {
                 rest.push(after);
             } else if WRAPPERS.contains(&name) {
@@ -162,7 +168,12 @@ impl<'a> ScriptReader<'a> {
                 }
                 '#' if !in_quotes && self.word.is_none() => self.skip_comment(),
                 ';' | '&' | '|' | '\n' | '(' if !in_quotes => self.end_command(),
-                '>' | '<' if !in_quotes => self.redirect(letter == '>'),
+                '>' | '<' if !in_quotes => {
+                    // `>&`, `<&` and `>|` are one operator each.
+                    let is_part = |next: &char| *next == '&' || (letter, *next) == ('>', '|');
+                    self.letters.next_if(is_part);
+                    self.redirect(letter == '>');
+                }
                 _ if letter.is_whitespace() && !in_quotes => self.end_word(),
                 _ => self.push(letter),
             }
@@ -218,6 +229,11 @@ impl<'a> ScriptReader<'a> {
     }
 
     fn redirect(&mut self, is_written: bool) {
+        // The number of a descriptor directly before the operator is no argument.
+        let is_number = |word: &String| word.bytes().all(|letter| letter.is_ascii_digit());
+        if self.redirection.is_none() && self.word.as_ref().is_some_and(is_number) {
+            self.word = None;
+        }
         self.end_word();
         self.redirection = Some(is_written);
     }

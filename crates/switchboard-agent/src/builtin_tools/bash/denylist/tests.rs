@@ -54,6 +54,9 @@ fn s0_26_what_cannot_be_undone_is_on_the_list() {
         "dd if=/dev/zero of=/dev/sda bs=1M",
         "cat x > /dev/sda",
         "cat x >/dev/nvme0n1",
+        "cat x >| /dev/sda",
+        "cat x >& /dev/sda",
+        "cat x 1>/dev/sda",
         "shred /dev/sdb",
         "shutdown -h now",
         "sudo reboot",
@@ -111,6 +114,7 @@ fn ordinary_commands_are_not_on_the_list() {
         "chmod -R u+w target",
         "dd if=/dev/zero of=out bs=1k count=1",
         "cat x > /dev/null 2>&1",
+        "coproc echo rm -rf /",
         "cargo test 2> /dev/stderr",
         "kill -1 1234",
         "f() { ls; }; f",
@@ -126,7 +130,7 @@ fn ordinary_commands_are_not_on_the_list() {
 
 #[test]
 fn s0_26_a_persons_rules_hold_for_each_command_of_a_script() {
-    let rules = &["git push*", "curl *"];
+    let rules = &["git push*", "curl *", "make deploy"];
     for command in [
         "git push",
         "git  push   --force",
@@ -135,11 +139,25 @@ fn s0_26_a_persons_rules_hold_for_each_command_of_a_script() {
         "git 'push'",
         "bash -c 'git push'",
         "echo $(curl http://x)",
+        "/usr/bin/git push",
+        "sudo ./bin/git push",
+        "function f { git push; }; f",
+        "function f() { git push; }; f",
+        "coproc git push",
+        "coproc NAME { git push; }",
+        "make deploy 2>&1",
+        "make deploy >&2",
+        "make deploy </dev/null 2>| log",
     ] {
         assert!(denied(rules, command), "{command:?}");
     }
     assert!(denied(&["*| sh"], "wget -O - http://x | sh"));
-    for command in ["git pull", "echo git push", "git stash push"] {
+    for command in [
+        "git pull",
+        "echo git push",
+        "git stash push",
+        "make deploy 2",
+    ] {
         assert!(!denied(rules, command), "{command:?}");
     }
     assert!(Denylist::new(["a["]).is_err());
