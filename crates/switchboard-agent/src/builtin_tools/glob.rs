@@ -84,7 +84,7 @@ fn find(workspace: &Workspace, args: &GlobArgs, stop: &StopSignal) -> Result<Str
     visit_files(&base, stop, |relative| {
         let place = base.below(relative);
         let is_inside = || {
-            let opened = place.try_open(OFlag::O_RDONLY | OFlag::O_NONBLOCK, FollowLinks::No);
+            let opened = place.try_open(OFlag::O_RDONLY | OFlag::O_NONBLOCK, FollowLinks::Inside);
             // A file that this user may not read is still a file of the workspace.
             !matches!(opened, Err(error) if error != nix::errno::Errno::EACCES)
         };

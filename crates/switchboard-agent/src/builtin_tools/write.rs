@@ -147,13 +147,20 @@ impl EditArgs {
         if self.old_text == self.new_text {
             return wrong("it is the same as new_text");
         }
-        // The text of a file with \r\n is read with \n.
-        let is_plain = !text.contains('\r');
-        let lines = |part: &str| match is_plain {
-            true => part.replace("\r\n", "\n"),
-            false => part.to_owned(),
-        };
-        let (old, new) = (lines(&self.old_text), lines(&self.new_text));
+        // Read shows each line with \n. A file with ends of both kinds is edited with the kind that
+        // its lines have; the others keep theirs.
+        let plain = |part: &str| part.replace("\r\n", "\n");
+        let (old, new) = (plain(&self.old_text), plain(&self.new_text));
+        let spellings = [
+            (self.old_text.clone(), self.new_text.clone()),
+            (old.clone(), new.clone()),
+            (old.replace('\n', "\r\n"), new.replace('\n', "\r\n")),
+        ];
+        let as_written = text.contains('\r');
+        let mut spellings = spellings.into_iter().skip(usize::from(!as_written));
+        let (old, new) = spellings
+            .find(|(old, _)| text.contains(old))
+            .unwrap_or((old, new));
         match text.matches(&*old).count() {
             0 => wrong("the file does not have it; Read shows the text as it is"),
             1 => Ok(text.replacen(&*old, &new, 1)),
@@ -275,6 +282,8 @@ mod tests {
         check("a b b", "b", "x", true, "a x x");
         check("a\nb\n", "a\r\nb", "x\r\ny", false, "x\ny\n");
         check("a\r\nb\n", "a\r\nb", "x", false, "x\n");
+        check("a\r\nb\r\nc\n", "a\nb", "x\ny", false, "x\r\ny\r\nc\n");
+        check("a\nb\nc\r\n", "a\r\nb", "x\r\ny", false, "x\ny\nc\r\n");
         let many =
             "old_text: the file has it 2 times; give more of the text around it, or replace_all";
         check("a b b", "b", "x", false, many);

@@ -42,6 +42,12 @@ async fn glob_lists_files_without_ignored_ones_and_follows_no_link() {
     check(json!({"pattern": "**/flow.yml"}), ".github/flow.yml").await;
     check(json!({"pattern": "up/**"}), "[no file matches]").await;
     check(json!({"pattern": "**/config"}), "[no file matches]").await;
+    symlink("src", fixture.path("linked")).unwrap();
+    check(
+        json!({"pattern": "*.rs", "path": "linked"}),
+        "linked/main.rs",
+    )
+    .await;
     let bad = "pattern \"a[\": unclosed character class; missing ']'";
     check(json!({"pattern": "a["}), bad).await;
     let out = "path \"up\": a symbolic link in it leads out of the workspace";
