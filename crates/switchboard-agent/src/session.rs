@@ -61,8 +61,11 @@ pub enum SessionError {
     #[error("no conversation of this project is stored")]
     NoSession,
     /// No session has the id.
-    #[error("no conversation has the id \"{0}\", or several ids begin with it")]
+    #[error("no conversation has the id \"{0}\"")]
     UnknownId(String),
+    /// Several sessions have an id that begins so.
+    #[error("several conversations have an id that begins with \"{0}\"; write more of it")]
+    AmbiguousId(String),
 }
 
 impl SessionError {
@@ -124,8 +127,10 @@ impl SessionFile {
 
     /// Copies the session into a new file, which continues on its own.
     pub fn fork(&mut self, folder: &Path) -> Result<Self, SessionError> {
-        let text = self.text()?;
-        Self::create_fork(&self.header, text.as_bytes(), folder)
+        let bytes = self.bytes()?;
+        // A write that failed may have left a part of a line.
+        let complete = load::complete_bytes(&bytes);
+        Self::create_fork(&self.header, &bytes[..complete], folder)
     }
 
     /// Copies a session that may be in use into a new file; the path of that.
@@ -156,23 +161,23 @@ impl SessionFile {
 
     /// Copies the session into a new file that only its owner can read.
     pub fn copy_to(&mut self, path: &Path) -> Result<(), SessionError> {
-        let text = self.text()?;
+        let bytes = self.bytes()?;
         let failed = |error| SessionError::file(path, error);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         make_private(&mut options);
         let mut copy = options.open(path).map_err(failed)?;
-        copy.write_all(text.as_bytes()).map_err(failed)
+        copy.write_all(&bytes).map_err(failed)
     }
 
-    fn text(&mut self) -> Result<String, SessionError> {
-        let mut text = String::new();
+    fn bytes(&mut self) -> Result<Vec<u8>, SessionError> {
+        let mut bytes = Vec::new();
         let read = self
             .file
             .seek(SeekFrom::Start(0))
-            .and_then(|_| self.file.read_to_string(&mut text));
+            .and_then(|_| self.file.read_to_end(&mut bytes));
         read.map_err(|error| self.failed(error))?;
-        Ok(text)
+        Ok(bytes)
     }
 
     /// The header.

@@ -74,6 +74,9 @@ pub(super) fn load(path: &Path) -> Result<LoadedSession, SessionError> {
     let mut file = open(path, true)?;
     lock(&file, path)?;
     let bytes = read_bytes(path, &mut file)?;
+    let mut lines = read_lines(path, &bytes);
+    // A file that is no session is not changed.
+    let header = read_header(path, lines.next())?;
     let mut repairs = Vec::new();
     let complete = complete_bytes(&bytes);
     if complete < bytes.len() {
@@ -82,8 +85,6 @@ pub(super) fn load(path: &Path) -> Result<LoadedSession, SessionError> {
         let bytes = bytes.len() - complete;
         repairs.push(SessionRepair::RemovedCutLine { bytes });
     }
-    let mut lines = read_lines(path, &bytes);
-    let header = read_header(path, lines.next())?;
     let mut reading = SessionReading::default();
     for next in lines {
         let (line, record) = next?;

@@ -81,7 +81,13 @@ impl SessionRecorder {
         self.error.take()
     }
 
-    /// Continues in a copy. `None` if nothing was recorded.
+    /// Whether a write failed, so that nothing is recorded until the next copy.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Continues in a copy, also after a failed write: what was not written is missing in it. `None`
+    /// if nothing was recorded.
     pub(crate) fn fork(&mut self) -> Result<Option<&SessionHeader>, SessionError> {
         let Some(file) = &mut self.file else {
             return Ok(None);
@@ -90,6 +96,10 @@ impl SessionRecorder {
         let store = self.store.as_ref().map(|store| store.folder().to_owned());
         if let Some(folder) = store.or(own_folder) {
             *file = file.fork(&folder)?;
+            if std::mem::take(&mut self.failed) {
+                // The last body may not be in the file.
+                self.last_body.clear();
+            }
         }
         Ok(Some(file.header()))
     }

@@ -115,7 +115,8 @@ impl SessionStore {
         match (exact, &*found) {
             _ if id.is_empty() => Err(unknown()),
             (Some(path), _) | (None, [path]) => Ok(path.clone()),
-            _ => Err(unknown()),
+            (None, []) => Err(unknown()),
+            (None, _) => Err(SessionError::AmbiguousId(id.to_owned())),
         }
     }
 

@@ -264,3 +264,74 @@ fn a_new_session_deletes_no_session_of_another_project_and_none_in_use() {
     assert!(open.path.exists() && other.exists() && newer.exists() && newest.exists());
     assert!(!oldest.exists());
 }
+
+#[test]
+fn a_file_that_is_no_session_is_left_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("notes.jsonl");
+    for text in [
+        "no newline",
+        "{\"type\":\"user\",\"parts\":[]}\nthe last line",
+    ] {
+        std::fs::write(&path, text).expect("a write");
+        let loaded = SessionFile::load(&path);
+        assert!(matches!(loaded, Err(SessionError::Unreadable { .. })));
+        assert_eq!(std::fs::read_to_string(&path).expect("text"), text);
+    }
+}
+
+#[test]
+fn a_fork_has_complete_lines_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = write(folder.path(), &[user("a")]);
+    let mut loaded = SessionFile::load(&path).expect("a session");
+    // A full disk leaves a part of a line.
+    loaded
+        .file
+        .file
+        .write_all(b"{\"type\":\"us")
+        .expect("a write");
+    let fork = loaded.file.fork(folder.path()).expect("a fork");
+    let path = fork.path().to_owned();
+    drop(fork);
+    let fork = SessionFile::load(&path).expect("a session");
+    assert_eq!(fork.repairs, []);
+    assert_eq!(fork.conversation, loaded.conversation);
+}
+
+#[test]
+fn a_fork_after_a_failed_write_is_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = SessionStore::new(folder.path(), None);
+    let path = write(folder.path(), &[user("a")]);
+    let mut recorder = recorder::SessionRecorder::new(store);
+    let mut file = SessionFile::load(&path).expect("a session").file;
+    file.file = File::open(&path).expect("a file that cannot be written");
+    recorder.resume(file, String::new());
+    recorder.record(&user("lost"));
+    assert!(recorder.take_error().is_some());
+    recorder.fork().expect("a fork").expect("a header");
+    recorder.record(&user("b"));
+    let fork = recorder.path().expect("a path").to_owned();
+    drop(recorder);
+    let loaded = SessionFile::load(&fork).expect("a session");
+    let entry = |text: &str| HistoryEntry::User(UserMessage::text(text));
+    assert_eq!(loaded.conversation.entries(), [entry("a"), entry("b")]);
+}
+
+#[test]
+fn an_unknown_id_and_an_ambiguous_one_are_different_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for id in ["12-abc", "12-abd"] {
+        std::fs::write(path_of(folder.path(), id), "").expect("a write");
+    }
+    let store = SessionStore::new(folder.path(), None);
+    let words = |id: &str| store.find(id).map_err(|error| error.to_string());
+    assert_eq!(words("12-abc"), Ok(path_of(folder.path(), "12-abc")));
+    assert_eq!(
+        words("13"),
+        Err("no conversation has the id \"13\"".to_owned())
+    );
+    let several = "several conversations have an id that begins with \"12\"; write more of it";
+    assert_eq!(words("12"), Err(several.to_owned()));
+}

@@ -73,10 +73,10 @@ impl From<SessionError> for Failure {
         let failure = Self::new(Code::Usage, escaped(&error.to_string()));
         match error {
             SessionError::NoSession => failure.hint("start one without `--continue`"),
-            SessionError::UnknownId(_) if hints::is_in_chat() => {
+            SessionError::UnknownId(_) | SessionError::AmbiguousId(_) if hints::is_in_chat() => {
                 failure.hint("`/resume` lists them")
             }
-            SessionError::UnknownId(_) => {
+            SessionError::UnknownId(_) | SessionError::AmbiguousId(_) => {
                 failure.hint("`/resume` in `switchboard chat` lists them")
             }
             SessionError::InUse(_) if hints::is_in_chat() => {
