@@ -22,6 +22,7 @@ use crate::interrupt::Interrupts;
 use crate::paths::Paths;
 use crate::progress::{self, WaitLimit};
 use crate::setup::{OutputScope, Setup};
+use crate::view::server::escaped;
 use crate::{hints, output};
 
 use caller::ChatCaller;
@@ -212,6 +213,13 @@ impl Chat<'_> {
                 }
                 InputEvent::SwitchMode => self.mode.switch(),
                 InputEvent::Line(line) => match self.handle(&line).await {
+                InputEvent::EditorFailed(reason) => {
+                    was_interrupted = false;
+                    notice(&format!(
+                        "the editor failed: {}; Ctrl-O starts the one in $VISUAL or $EDITOR",
+                        escaped(&reason)
+                    ));
+                }
                     Next::Continue => was_interrupted = false,
                     Next::Interrupted => was_interrupted = true,
                     Next::End => return Ok(self.exit_code()),

@@ -52,6 +52,34 @@ fn tab_completes_commands_servers_tools_prompts_resources_and_files() {
     leave(terminal);
 }
 
+/// An editor with arguments; and ones that cannot be started, which end nothing.
+#[test]
+fn an_editor_may_have_arguments_and_its_failure_is_a_notice() {
+    let home = Home::with_demo(ALLOWED);
+    let editor = home.path("edit");
+    let script = "#!/bin/sh\nprintf 'wrote %s' \"$1\" > \"$2\"\n";
+    std::fs::write(&editor, script).unwrap();
+    std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let start = |value: &str| {
+        let variable = format!("EDITOR={value}");
+        let words = [
+            "env", "VISUAL=", &variable, PROGRAM, "chat", "--model", "demo",
+        ];
+        started(home.spawn_in_terminal(&words))
+    };
+    let mut terminal = start(&format!("{} --wait", editor.display()));
+    terminal.send(CTRL_O);
+    terminal.wait_for("> wrote --wait");
+    terminal.send(CTRL_U);
+    leave(terminal);
+    let mut terminal = start("/no/such/editor -f");
+    terminal.send(&format!("kept{CTRL_O}"));
+    terminal.wait_for("the editor failed: No such file");
+    terminal.wait_for("> kept");
+    terminal.send(CTRL_U);
+    leave(terminal);
+}
+
 #[test]
 fn a_message_is_written_in_the_editor_and_pasted_lines_are_one_message() {
     let home = Home::with_demo(ALLOWED);

@@ -1,9 +1,12 @@
 //! The line editor, on a thread of its own: several lines, history, completion, `$EDITOR`.
 
 use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc as blocking;
@@ -22,6 +25,7 @@ use super::completion::ChatCompleter;
 use super::mode::ApprovalMode;
 use crate::paths::Paths;
 use crate::progress;
+use crate::shell_words::split_words;
 
 /// How many inputs the history keeps.
 const HISTORY_ENTRIES: usize = 1000;
@@ -43,6 +47,10 @@ pub(super) enum InputEvent {
     Interrupted,
     /// Ctrl-C at a line with text, which is discarded.
     Cleared,
+    /// `$EDITOR` failed, with the reason. The line stays.
+    EditorFailed(String),
+    /// A line of a pipe cannot be read, with the reason.
+    Unreadable(String),
     /// Ctrl-D, or the end of a pipe.
     End,
 }
@@ -166,12 +174,34 @@ fn build(
     if let Some(history) = files.history.and_then(|file| open_history(&file)) {
         editor = editor.with_history(Box::new(history));
     }
-    if let Some(command) = std::env::var_os("VISUAL").or_else(|| std::env::var_os("EDITOR"))
+    if let Some(value) = configured_editor()
         && let Some(draft) = files.draft
     {
-        editor = editor.with_buffer_editor(std::process::Command::new(command), draft);
+        editor = editor.with_buffer_editor(editor_command(&value), draft);
     }
     editor
+}
+
+/// `$VISUAL` or `$EDITOR`, the first that is not empty.
+fn configured_editor() -> Option<OsString> {
+    let values = ["VISUAL", "EDITOR"]
+        .into_iter()
+        .filter_map(std::env::var_os);
+    let mut values = values.filter(|value| !value.to_string_lossy().trim().is_empty());
+    values.next()
+}
+
+/// The program, with arguments where the value is not itself the path of a file.
+fn editor_command(value: &OsStr) -> Command {
+    let words = value.to_str().and_then(|text| split_words(text).ok());
+    match words.as_deref() {
+        Some([program, arguments @ ..]) if !Path::new(value).is_file() => {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        }
+        _ => Command::new(value),
+    }
 }
 
 /// Files of the state folder; `None` for one that cannot be opened.
@@ -205,8 +235,23 @@ fn read(editor: &mut Reedline, request: PromptRequest) -> InputEvent {
         Ok(Signal::Success(line)) => InputEvent::Line(line),
         Ok(Signal::HostCommand(_)) => InputEvent::SwitchMode,
         Ok(Signal::CtrlC) => InputEvent::Interrupted,
+        Err(error) if is_of_editor(&error) => InputEvent::EditorFailed(error.to_string()),
         Ok(_) | Err(_) => InputEvent::End,
     }
+}
+
+/// Whether an error comes from `$EDITOR` or its file. Others mean that the terminal is gone.
+fn is_of_editor(error: &std::io::Error) -> bool {
+    let cannot_run = error.raw_os_error() == Some(nix::errno::Errno::ENOEXEC as i32);
+    cannot_run
+        || matches!(
+            error.kind(),
+            ErrorKind::NotFound
+                | ErrorKind::PermissionDenied
+                | ErrorKind::InvalidData
+                | ErrorKind::IsADirectory
+                | ErrorKind::NotADirectory
+        )
 }
 
 /// Shows the line in the terminal's own colour, because reedline's white cannot be read on a light
