@@ -164,6 +164,93 @@ fn a_model_that_does_not_answer_ends_with_its_exit_code() {
     }
 }
 
+/// Runs the program with this text on stdin.
+fn with_input(home: &Home, words: &[&str], input: &[u8]) -> ProgramOutput {
+    let mut child = home
+        .command(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    ProgramOutput::of(&child.wait_with_output().unwrap())
+}
+
+#[test]
+fn the_document_of_a_run_that_failed_has_what_was_done_and_the_error() {
+    let call = json!({"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "mcp__s__greet", "arguments": "{}"}});
+    for format in ["json", "stream-json"] {
+        let turn = chat_turn(json!({"tool_calls": [call.clone()]}), "tool_calls");
+        let body = json!({"error": {"message": "bad key", "type": "x"}}).to_string();
+        let (url, vendor) = vendor(vec![turn, ("401 No", body)]);
+        let words = ["run", "-p", "x", "--allow", "s", "--output", format];
+        let ran = home(&model_section("openai-chat", &url)).run(&words);
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        let last = ran.stdout.lines().last().unwrap_or_default();
+        let document: Value = serde_json::from_str(last).unwrap();
+        assert_eq!(document["error"]["code"], 4, "{ran:?}");
+        assert!(
+            document["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("bad key")
+        );
+        assert_eq!(document["calls"][0]["tool"], "greet", "{ran:?}");
+        assert_eq!(
+            (&document["turns"], &document["stop"]),
+            (&json!(1), &json!("failed"))
+        );
+        assert!(document["session"].is_string(), "{ran:?}");
+        assert!(
+            ran.stderr.contains("error: ") && ran.stderr.contains("bad key"),
+            "{ran:?}"
+        );
+        vendor.join().unwrap();
+    }
+}
+
+#[test]
+fn a_tool_that_the_vendor_refused_is_named_until_it_is_offered_again() {
+    let words = "Invalid schema for function 'mcp__s__greet': In context=('properties'), no.";
+    let refusal = || {
+        let error = json!({"error": {"message": words, "type": "invalid_request_error"}});
+        ("400 Bad Request", error.to_string())
+    };
+    let done = || chat_turn(json!({"content": "done"}), "stop");
+    // It is simplified first, and withheld when that does not help.
+    let (url, vendor) = vendor(vec![refusal(), refusal(), done(), done(), done()]);
+    let home = home(&model_section("openai-chat", &url));
+    let ran = home.run(&["run", "-p", "hello"]);
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), "done\n"), "{ran:?}");
+    let ran = home.run(&["run", "-p", "hello"]);
+    assert!(
+        ran.stderr.contains("not offered") && ran.stderr.contains("s/greet"),
+        "{ran:?}"
+    );
+    assert!(ran.stderr.contains(words), "{ran:?}");
+    let ran = with_input(&home, &["chat"], b"/tools\n/tools --retry\n/tools\nhello\n");
+    let row = format!("s/greet: it is not offered: {words}");
+    assert_eq!(ran.stdout.matches(&row).count(), 1, "{ran:?}");
+    let requests = vendor.join().unwrap();
+    let has_tool = requests
+        .iter()
+        .map(|text| text.contains("\"mcp__s__greet\""));
+    assert!(
+        has_tool.eq([true, true, false, false, true]),
+        "{requests:?}"
+    );
+}
+
+#[test]
+fn a_line_of_a_pipe_that_is_not_text_ends_the_conversation_with_an_error() {
+    let ran = with_input(&home(""), &["chat"], b"/help\n\xff\n/help\n");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("stdin, line 2"), "{ran:?}");
+    assert_eq!(ran.stdout.matches("/mcp [ACTION").count(), 1, "{ran:?}");
+}
+
 #[test]
 fn a_vendor_without_a_key_is_not_asked() {
     let words = ["run", "-p", "hello", "--model", "anthropic/x"];
@@ -329,26 +416,10 @@ fn a_stored_key_is_sent_to_the_address_that_it_was_given_for() {
     let home = home(&format!(
         "[model]\nvendor = 'openai-chat'\nname = 'm'\nbase_url = '{url}'\n"
     ));
-    let with_input = |words: &[&str], input: &str| {
-        let mut child = home
-            .command(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(input.as_bytes())
-            .unwrap();
-        ProgramOutput::of(&child.wait_with_output().unwrap())
-    };
     let login = ["login", "--model", "openai-chat"];
-    let empty = with_input(&login, "\n");
+    let empty = with_input(&home, &login, b"\n");
     assert_eq!(empty.code, Some(2), "{empty:?}");
-    let stored = with_input(&login, "sk-stored\n");
+    let stored = with_input(&home, &login, b"sk-stored\n");
     assert_eq!(stored.code, Some(0), "{stored:?}");
     assert!(stored.stdout.contains("127.0.0.1") && !stored.stdout.contains("sk-stored"));
     let ran = home.run(&["run", "-p", "hello"]);

@@ -126,6 +126,7 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
         }
         let mut written = Ok(());
         let mut sink = |event| {
+        report_withheld_tools(&mut agent);
             show_progress(&event);
             if output == RunOutput::StreamJson && written.is_ok() {
                 written = print_event(&event);
@@ -150,6 +151,25 @@ fn allow_rules(rules: &[String]) -> impl Iterator<Item = RuleText> {
         file: file.clone(),
         line: 0,
     })
+/// One notice about the tools that the model is not offered.
+fn report_withheld_tools(agent: &mut Agent) {
+    let treated = agent.treated_tools().into_iter();
+    let withheld = treated.filter_map(|row| match row.treatment {
+        ToolTreatment::Withheld { words } => {
+            let separator = if row.server.is_empty() { "" } else { "/" };
+            Some(format!("{}{separator}{} ({words})", row.server, row.tool))
+        }
+        ToolTreatment::Loosened { .. } => None,
+    });
+    let withheld: Vec<String> = withheld.collect();
+    if !withheld.is_empty() {
+        output::notice(&format!(
+            "not offered, because the model's vendor does not accept them: {}",
+            escaped(&withheld.join("; "))
+        ));
+    }
+}
+
 }
 
 /// The system prompt, with the folder of the built-in tools and the `AGENTS.md` files.

@@ -37,6 +37,10 @@ impl Model for SharedModel {
     fn treatment(&self, tool: &ToolSpec) -> Option<ToolTreatment> {
         self.0.treatment(tool)
     }
+
+    fn forget_refusals(&self) {
+        self.0.forget_refusals();
+    }
 }
 
 /// Lets the model answer a sampling request, which the gate has approved.

@@ -52,7 +52,7 @@ pub(super) const COMMANDS: [SlashCommand; 17] = [
     command(
         "tools",
         "[SERVER|TOOL] [--schema]",
-        "list tools, or show one",
+        "list tools, or show one; `--retry` offers again what the vendor refused",
     ),
     command(
         "call",

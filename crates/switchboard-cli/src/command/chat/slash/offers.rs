@@ -1,9 +1,12 @@
 //! `/tools`, `/call` and `/resources`: what servers offer, and a call by the person.
 
 use switchboard::call::Call;
+use switchboard_agent::Agent;
+use switchboard_agent::agent::TreatedTool;
 
-use super::super::{Chat, calls, screen};
+use super::super::{Chat, calls, no_model, screen};
 use super::Next;
+use crate::command::run::describe_treatment;
 use crate::command::{call, resources, tools};
 use crate::failure::{Code, Failure};
 use crate::view::server::escaped;
@@ -11,7 +14,13 @@ use crate::view::{signature, table};
 use crate::{coerce, progress};
 
 impl Chat<'_> {
-    pub(in super::super) fn tools(&self, words: &[String]) -> Result<(), Failure> {
+    pub(in super::super) fn tools(&mut self, words: &[String]) -> Result<(), Failure> {
+        if words.iter().any(|word| word == "--retry") {
+            let agent = self.agent.as_mut().ok_or_else(no_model)?;
+            agent.forget_refusals();
+            screen::print("the next message offers the tools that the vendor refused again\n");
+            return Ok(());
+        }
         let has_schema = words.iter().any(|word| word == "--schema");
         let name = words.iter().find(|word| *word != "--schema");
         let catalog = self.host.catalog();
@@ -29,15 +38,36 @@ impl Chat<'_> {
             if has_schema {
                 screen::print(&tools::indented_schema(&tool.shown_schema()));
             }
+            let (server, tool) = (tool.id.server.as_str(), tool.id.tool.as_wire());
+            screen::print(&self.treated(|row| row.tool == tool && row.server == server));
             return Ok(());
         }
         let server = name.map(String::as_str);
-        let text = tools::text(&catalog, server, has_schema, screen::columns());
+        let mut text = tools::text(&catalog, server, has_schema, screen::columns());
+        text.push_str(&self.treated(|row| server.is_none_or(|server| server == row.server)));
         match text.is_empty() {
             true => screen::print("no tools now; `/mcp` shows the servers\n"),
             false => screen::print(&text),
         }
         Ok(())
+    }
+
+    /// The tools that the model gets with a simpler schema or not at all, with the reason.
+    fn treated(&mut self, is_shown: impl Fn(&TreatedTool) -> bool) -> String {
+        let mut treated = self.agent.as_mut().map(Agent::treated_tools);
+        let treated = treated.get_or_insert_default();
+        treated.retain(is_shown);
+        if treated.is_empty() {
+            return String::new();
+        }
+        let mut text = "\nNot as the model's vendor accepts it:\n".to_owned();
+        for row in treated {
+            let name = calls::tool_name(&row.server, &row.tool);
+            let done = escaped(&describe_treatment(&row.treatment));
+            text.push_str(&format!("  {name}: {done}\n"));
+        }
+        text.push_str("`/tools --retry` offers again what the vendor refused\n");
+        text
     }
 
     /// Calls a tool for the person, through the gate as any other call.
