@@ -7,6 +7,8 @@ mod browser_visit;
 mod console;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../vendor/mod.rs"]
+mod vendor;
 
 mod conversation;
 mod keys;

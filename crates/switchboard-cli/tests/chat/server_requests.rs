@@ -1,6 +1,10 @@
 //! Requests of servers and inserted content: prompts, resources, forms, sampling, edits.
 
+use serde_json::json;
+
+use crate::console::enter;
 use crate::support::Home;
+use crate::vendor::{body, chat_turn, model_section, vendor};
 use crate::{ALLOWED, chat, chat_sized, leave, prompt};
 
 /// One field of each kind, in the order of the form, and the keys that fill it in.
@@ -134,4 +138,59 @@ fn sampling_is_approved_and_answered_by_the_model_of_the_conversation() {
     terminal.wait_for("demo asks the model");
     terminal.wait_for("mcp__demo__ask_model answered");
     leave(terminal);
+}
+
+/// An approval of sampling is listed and revoked as any other.
+#[test]
+fn an_approval_of_sampling_is_shown_and_revoked() {
+    let home = Home::with_demo("[permissions]\nallow = ['demo/ask_model']\n");
+    let mut terminal = chat(&home, &["--model", "demo"]);
+    terminal.send("call mcp__demo__ask_model {\"prompt\":\"hello model\"}\r");
+    terminal.wait_for("send a prompt to your model?");
+    terminal.send("t");
+    terminal.wait_for("[r] for this run");
+    terminal.send("g");
+    terminal.wait_for("mcp__demo__ask_model answered");
+    let screen = enter(&mut terminal, "/permissions");
+    assert!(screen.contains("demo/@sampling"), "{screen}");
+    assert!(screen.contains("your approval of"), "{screen}");
+    let screen = enter(&mut terminal, "/permissions revoke demo/@sampling");
+    assert!(
+        screen.contains("demo/@sampling: approval revoked"),
+        "{screen}"
+    );
+    terminal.send("call mcp__demo__ask_model {\"prompt\":\"hello again\"}\r");
+    terminal.wait_for("send a prompt to your model?");
+    terminal.send("n");
+    terminal.wait_for("mcp__demo__ask_model");
+    leave(terminal);
+}
+
+/// The server's limit reaches the vendor, and an answer that is none reaches no server.
+#[test]
+fn sampling_keeps_the_servers_limit_and_refuses_an_empty_answer() {
+    let arguments = "{\"prompt\":\"hello model\"}";
+    let call = json!({"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "mcp__demo__ask_model", "arguments": arguments}});
+    let (url, vendor) = vendor(vec![
+        chat_turn(json!({"tool_calls": [call]}), "tool_calls"),
+        chat_turn(json!({"content": ""}), "stop"),
+        chat_turn(json!({"content": "That is all."}), "stop"),
+    ]);
+    let allow = "[permissions]\nallow = ['demo/ask_model']\n";
+    let home = Home::with_demo(&format!("{allow}{}", model_section("openai-chat", &url)));
+    let mut terminal = chat(&home, &[]);
+    terminal.send("ask\r");
+    terminal.wait_for("send a prompt to your model?");
+    terminal.send("o");
+    terminal.wait_for("That is all.");
+    leave(terminal);
+    let requests = vendor.join().unwrap();
+    assert!(body(&requests[0]).get("max_tokens").is_none());
+    assert!(
+        body(&requests[1])["max_tokens"].as_u64() > Some(0),
+        "{}",
+        requests[1]
+    );
+    assert!(requests[2].contains("answer is empty"), "{}", requests[2]);
 }

@@ -23,6 +23,17 @@ impl Host {
         Some(UNIX_EPOCH + Duration::from_secs(since))
     }
 
+    /// Every remembered approval with its date, where that is known: also of servers that are not
+    /// connected, and of sampling.
+    pub fn granted(&self) -> Vec<(ToolId, Option<SystemTime>)> {
+        let granted = sync::read(&self.0.grants).granted();
+        let granted = granted.into_iter().map(|(id, since)| {
+            let at = since.map(|since| UNIX_EPOCH + Duration::from_secs(since));
+            (id, at)
+        });
+        granted.collect()
+    }
+
     /// Revokes the grants of these tools, in this run and in the store. Returns how many tools had
     /// one.
     ///

@@ -228,6 +228,17 @@ impl Grants {
         keys
     }
 
+    /// The tools with a grant, sorted, with the date of the last one.
+    pub(crate) fn granted(&self) -> Vec<(ToolId, Option<u64>)> {
+        let granted = self.granted.0.iter().map(|(id, grants)| {
+            let since = grants.iter().filter_map(|grant| grant.since).max();
+            (id.clone(), since)
+        });
+        let mut granted: Vec<_> = granted.collect();
+        granted.sort_by_key(|(id, _)| (id.server.to_string(), id.tool.as_wire().to_owned()));
+        granted
+    }
+
     /// Removes the grants of a tool, of every launch. True if there was one.
     pub fn remove(&mut self, id: &ToolId) -> bool {
         self.granted.0.remove(id).is_some()
