@@ -68,13 +68,23 @@ impl Chat<'_> {
             .split_whitespace()
             .filter_map(|word| word.strip_prefix('@'));
         let found = words.filter_map(|word| {
-            // Punctuation after a mention is not part of it.
+            // Punctuation after a mention is not part of it, unless that is the whole name.
             let trimmed = word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);
-            [word, trimmed]
-                .into_iter()
-                .find_map(|word| self.mention(word))
+            let whole = self.mention(word).filter(|mention| self.is_listed(mention));
+            whole.or_else(|| self.mention(trimmed))
         });
         found.collect()
+    }
+
+    /// Whether there is exactly this: a resource that its server lists, or a file.
+    fn is_listed(&self, mention: &Mention) -> bool {
+        let Mention::Resource { server, uri } = mention else {
+            return true;
+        };
+        let catalog = self.host.catalog();
+        catalog.offerings().iter().any(|(name, offered)| {
+            *name == *server && offered.resources.iter().any(|found| found.uri == *uri)
+        })
     }
 
     fn mention(&self, word: &str) -> Option<Mention> {
