@@ -19,6 +19,30 @@ fn shows(screen: &str, parts: &[&str]) {
 }
 
 #[test]
+fn a_reload_applies_the_model_and_says_how_to_use_it() {
+    let home = Home::with_demo(ALLOWED);
+    let file = home.path("config/switchboard/switchboard.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let write = |model: &str| std::fs::write(&file, format!("{text}\n[model]\n{model}")).unwrap();
+    let mut terminal = chat_sized(&home, &[], 40, 100);
+    // A conversation without a model uses it at once.
+    write("vendor = 'demo'\nname = 'demo'\n");
+    let screen = enter(&mut terminal, "/reload");
+    shows(&screen, &["model demo"]);
+    terminal.send("hello\r");
+    terminal.wait_for("This is the demo model");
+    write("vendor = 'openai-chat'\nname = 'other'\nbase_url = 'http://127.0.0.1:1'\n");
+    let screen = enter(&mut terminal, "/reload");
+    shows(
+        &screen,
+        &["[model] changed; `/model other` continues with it"],
+    );
+    let screen = enter(&mut terminal, "/model other");
+    shows(&screen, &["model other (openai-chat at 127.0.0.1)"]);
+    leave(terminal);
+}
+
+#[test]
 fn each_subcommand_of_mcp_works() {
     let home = Home::with_demo(ALLOWED);
     let server = Chaos::new()

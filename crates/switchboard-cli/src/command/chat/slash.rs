@@ -144,6 +144,24 @@ impl Chat<'_> {
         Ok(())
     }
 
+    /// After `[model]` changed: a conversation without a model uses it, another one goes on as it is.
+    fn use_new_model_entry(&mut self) -> Result<(), Failure> {
+        let name = self.models.entry.as_ref().map(|entry| entry.name.clone());
+        match name {
+            Some(_) if self.agent.is_none() => {
+                let model = self.models.choose(None)?;
+                screen::print(&format!("model {}\n", escaped(&model.description())));
+                self.set_model(model);
+            }
+            Some(name) => screen::print(&format!(
+                "[model] changed; `/model {}` continues with it\n",
+                escaped(name.as_deref().unwrap_or("NAME"))
+            )),
+            None => screen::print("[model] is gone; the conversation goes on with its model\n"),
+        }
+        Ok(())
+    }
+
     fn choose_model(&mut self, name: &str) -> Result<(), Failure> {
         if !name.is_empty() {
             let model = self.models.choose(Some(name))?;

@@ -130,7 +130,11 @@ impl Chat<'_> {
             Some(outcome) => {
                 let report = outcome?;
                 agent_tools::apply_rules(&self.denylist, &config)?;
-                if report == Default::default() {
+                let has_new_model = self.models.entry != config.model;
+                self.models.entry = config.model;
+                if has_new_model {
+                    self.use_new_model_entry()?;
+                } else if report == Default::default() {
                     screen::print("the configuration is the same\n");
                 }
                 Ok(Next::Continue)
