@@ -368,7 +368,9 @@ impl Agent {
         }
     }
 
-    fn count(&mut self, usage: TokenUsage, cost: Option<f64>) {
+    /// Counts a turn of the model outside the conversation, such as the answer to a server's sampling
+    /// request. The session file does not have it.
+    pub fn count(&mut self, usage: TokenUsage, cost: Option<f64>) {
         self.usage += usage;
         self.cost.add(cost);
     }

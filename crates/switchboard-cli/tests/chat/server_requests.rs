@@ -92,6 +92,12 @@ fn a_resource_and_a_file_are_inserted() {
     terminal.send("what is in @demo:demo://greeting/Ada and @nothing?\r");
     terminal.wait_for("demo:demo://greeting/Ada: inserted");
     terminal.wait_for("This is the demo model");
+    terminal.wait("the prompt", |screen| screen.trim_end().ends_with('>'));
+    // Punctuation is not part of what is mentioned.
+    terminal.send("and in @demo:demo://text, or (@demo:demo://greeting/Bob)?\r");
+    terminal.wait_for("demo:demo://text: inserted");
+    terminal.send("see @demo:demo://greeting/Bob!\r");
+    terminal.wait_for("demo:demo://greeting/Bob: inserted");
     terminal.send("follow @notes.txt.\r");
     terminal.wait_for("notes.txt: inserted, 22 bytes");
     // The model read the file: it makes the call that the file contains.

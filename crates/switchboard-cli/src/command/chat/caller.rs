@@ -1,14 +1,15 @@
 //! The caller of a conversation: the mode approves first, then the person; the model answers
 //! sampling.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use switchboard::caller::{
     Approval, ApprovalLifetime, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId,
     ElicitAnswer, Elicitation, Progress, SampleAnswer, Sampling,
 };
 use switchboard::catalog::Tool;
-use switchboard_agent::Model;
+use switchboard::sync::lock;
+use switchboard_agent::{Model, TokenUsage};
 
 use super::mode::SharedMode;
 use super::screen;
@@ -22,6 +23,8 @@ pub(super) struct ChatCaller {
     terminal: Arc<dyn Caller>,
     /// Answers sampling.
     model: Mutex<Option<Arc<dyn Model>>>,
+    /// Tokens and cost of answers to sampling that are not counted yet.
+    sampled: Mutex<Vec<(TokenUsage, Option<f64>)>>,
     /// Held while a question is on the screen.
     asking: tokio::sync::Mutex<()>,
 }
@@ -32,17 +35,23 @@ impl ChatCaller {
             mode,
             terminal: terminal::conversation_caller(),
             model: Mutex::new(None),
+            sampled: Mutex::default(),
             asking: tokio::sync::Mutex::new(()),
         })
     }
 
     pub(super) fn set_model(&self, model: Arc<dyn Model>) {
-        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(model);
+        *lock(&self.model) = Some(model);
+    }
+
+    /// Tokens and cost of answers to sampling since the last time.
+    pub(super) fn take_sampled(&self) -> Vec<(TokenUsage, Option<f64>)> {
+        std::mem::take(&mut lock(&self.sampled))
     }
 
     /// Describes the model for a person.
     pub(super) fn model_description(&self) -> Option<String> {
-        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = lock(&self.model);
         model.as_ref().map(|model| model.description())
     }
 
@@ -59,7 +68,7 @@ impl Caller for ChatCaller {
     }
 
     fn capabilities(&self) -> CallerCapabilities {
-        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = lock(&self.model);
         CallerCapabilities {
             sampling: model.is_some(),
             ..self.terminal.capabilities()
@@ -116,14 +125,16 @@ impl Caller for ChatCaller {
     }
 
     fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
-        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = lock(&self.model);
         let model = model.clone();
         Box::pin(async move {
             let Some(model) = model else {
                 return SampleAnswer::Refuse("this conversation has no model".to_owned());
             };
             screen::note(&format!("  {} asks the model", request.server));
-            super::model::sample(&*model, request).await
+            let (answer, used) = super::model::sample(&*model, request).await;
+            lock(&self.sampled).extend(used);
+            answer
         })
     }
 

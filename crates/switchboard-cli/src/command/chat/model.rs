@@ -43,12 +43,25 @@ impl Model for SharedModel {
     }
 }
 
-/// Lets the model answer a sampling request, which the gate has approved.
-pub(super) async fn sample(model: &dyn Model, request: &Sampling) -> SampleAnswer {
+/// Lets the model answer a sampling request, which the gate has approved. Also returns the tokens and
+/// the cost of its turn.
+pub(super) async fn sample(
+    model: &dyn Model,
+    request: &Sampling,
+) -> (SampleAnswer, Option<(TokenUsage, Option<f64>)>) {
+    let refuse = |reason: &str| SampleAnswer::Refuse(reason.to_owned());
     let params = match request.params.to_value() {
         Ok(params) => params,
-        Err(error) => return SampleAnswer::Refuse(format!("the request is not valid: {error}")),
+        Err(error) => {
+            let reason = format!("the request is not valid: {error}");
+            return (SampleAnswer::Refuse(reason), None);
+        }
     };
+    let max_tokens = params.get("maxTokens").and_then(Value::as_u64);
+    let max_tokens = max_tokens.and_then(|most| u32::try_from(most).ok());
+    let limited = max_tokens.filter(|most| *most > 0);
+    let limited = limited.and_then(|most| model.limited(most));
+    let asked = limited.as_deref().unwrap_or(model);
     let conversation = conversation_of(&params);
     let context = TurnContext {
         conversation: &conversation,
@@ -59,13 +72,16 @@ pub(super) async fn sample(model: &dyn Model, request: &Sampling) -> SampleAnswe
         tools: &ToolList::new(None),
         cache_key: "sampling",
     };
-    match model.turn(context, &mut |_| {}).await {
-        Ok(turn) => SampleAnswer::Answer(RawJson::from_value(&answer_of(
-            &turn,
-            &model.settings().name,
-        ))),
-        Err(_) => SampleAnswer::Refuse("the model did not answer".to_owned()),
-    }
+    let Ok(turn) = asked.turn(context, &mut |_| {}).await else {
+        return (refuse("the model did not answer"), None);
+    };
+    let settings = model.settings();
+    let answer = match turn.finish {
+        FinishReason::Refused => refuse("the model or its vendor refused to answer"),
+        _ if turn.text().trim().is_empty() => refuse("the model's answer is empty"),
+        _ => SampleAnswer::Answer(RawJson::from_value(&answer_of(&turn, &settings.name))),
+    };
+    (answer, Some((turn.usage, settings.turn_cost(&turn.usage))))
 }
 
 /// The messages of a sampling request.

@@ -48,7 +48,11 @@ impl Chat<'_> {
     }
 
     pub(in super::super) fn show_cost(&mut self) -> Result<(), Failure> {
+        let sampled = self.caller.take_sampled();
         let agent = self.agent()?;
+        sampled
+            .into_iter()
+            .for_each(|(usage, cost)| agent.count(usage, cost));
         let (usage, cost) = (agent.usage(), agent.cost());
         let count = |tokens: Option<u64>| tokens.map_or("unknown".to_owned(), |n| n.to_string());
         let cost = match (cost.total_usd(), cost.known_usd) {
