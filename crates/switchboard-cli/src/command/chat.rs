@@ -211,6 +211,7 @@ impl Chat<'_> {
                     was_interrupted = true;
                     screen::note("press Ctrl-C again to exit");
                 }
+                InputEvent::Unreadable(reason) => return Err(Failure::new(Code::Usage, reason)),
                 InputEvent::SwitchMode => self.mode.switch(),
                 InputEvent::Line(line) => match self.handle(&line).await {
                 InputEvent::EditorFailed(reason) => {

@@ -34,7 +34,7 @@ pub(super) struct Input {
 
 enum InputSource {
     Editor(Editor),
-    Lines(mpsc::Receiver<String>),
+    Lines(mpsc::Receiver<Result<String, String>>),
 }
 
 impl Input {
@@ -73,7 +73,11 @@ impl Input {
         }
         match &mut self.source {
             InputSource::Lines(lines) => tokio::select! {
-                line = lines.recv() => line.map_or(InputEvent::End, InputEvent::Line),
+                line = lines.recv() => match line {
+                    Some(Ok(line)) => InputEvent::Line(line),
+                    Some(Err(reason)) => InputEvent::Unreadable(reason),
+                    None => InputEvent::End,
+                },
                 () = self.interrupts.next() => InputEvent::Interrupted,
             },
             InputSource::Editor(editor) => {
@@ -154,13 +158,15 @@ async fn next_key(typing: &mut Option<Typing>) -> Option<Key> {
     }
 }
 
-/// Lines of stdin, read by a thread that ends with stdin, or with the first line that nobody receives.
-fn read_lines() -> mpsc::Receiver<String> {
+/// Lines of stdin, read by a thread that ends with stdin, with a line that is not text, or with the
+/// first line that nobody receives.
+fn read_lines() -> mpsc::Receiver<Result<String, String>> {
     let (sender, lines) = mpsc::channel(MAX_WAITING_LINES);
     let read = move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { return };
-            if sender.blocking_send(line).is_err() {
+        for (index, line) in std::io::stdin().lock().lines().enumerate() {
+            let line = line.map_err(|error| format!("stdin, line {}: {error}", index + 1));
+            let is_last = line.is_err();
+            if sender.blocking_send(line).is_err() || is_last {
                 return;
             }
         }
