@@ -213,7 +213,6 @@ impl Chat<'_> {
                 }
                 InputEvent::Unreadable(reason) => return Err(Failure::new(Code::Usage, reason)),
                 InputEvent::SwitchMode => self.mode.switch(),
-                InputEvent::Line(line) => match self.handle(&line).await {
                 InputEvent::EditorFailed(reason) => {
                     was_interrupted = false;
                     notice(&format!(
@@ -221,6 +220,7 @@ impl Chat<'_> {
                         escaped(&reason)
                     ));
                 }
+                InputEvent::Line(line) => match self.handle(&line).await {
                     Next::Continue => was_interrupted = false,
                     Next::Interrupted => was_interrupted = true,
                     Next::End => return Ok(self.exit_code()),
@@ -239,9 +239,10 @@ impl Chat<'_> {
     async fn handle(&mut self, line: &str) -> Next {
         let outcome = match line.trim() {
             "" => Ok(Next::Continue),
-            text => match text.strip_prefix('/') {
-                Some(command) => self.command(command).await,
-                None => self.send_text(text).await,
+            text => match (text.strip_prefix('/'), text.strip_prefix('!')) {
+                (Some(command), _) => self.command(command).await,
+                (None, Some(command)) => self.run_in_shell(command.trim()).await,
+                (None, None) => self.send_text(text).await,
             },
         };
         outcome.unwrap_or_else(|failure| {

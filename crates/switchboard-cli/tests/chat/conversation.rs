@@ -59,6 +59,37 @@ fn s2_41_a_call_of_the_model_is_approved_and_its_result_shown() {
 
 #[test]
 fn a_denied_call_has_a_reason_that_the_model_reads() {
+/// A command of the person passes the gate as one of the model does.
+#[test]
+fn a_line_with_an_exclamation_mark_runs_a_command_with_bash() {
+    let home = Home::with_demo("[permissions]\ndeny = ['bash:echo never*']\n");
+    let mut terminal = chat(&home, &[]);
+    terminal.send("!echo 'of the' shell\r");
+    terminal.wait_for("May a built-in tool run?");
+    terminal.send("o");
+    terminal.wait_for("\nof the shell\n");
+    terminal.send("! echo never\r");
+    terminal.wait_for("Bash never runs this");
+    leave(terminal);
+}
+
+#[test]
+fn the_pause_before_the_next_attempt_is_counted_down() {
+    let busy = json!({"error": {"message": "busy", "type": "x"}}).to_string();
+    let (url, vendor) = vendor(vec![
+        ("503 Busy\r\nretry-after: 2", busy),
+        chat_turn(json!({"content": "At last."}), "stop"),
+    ]);
+    let home = Home::with_demo(&model_section("openai-chat", &url));
+    let mut terminal = chat(&home, &[]);
+    terminal.send("hello\r");
+    terminal.wait_for("attempt 2 in 2 s");
+    terminal.wait_for("attempt 2 in 1 s");
+    terminal.wait_for("At last.");
+    leave(terminal);
+    vendor.join().unwrap();
+}
+
     let home = Home::with_demo("");
     let mut terminal = chat(&home, &["--model", "demo"]);
     terminal.send("call mcp__demo__echo {\"message\":\"x\"}\r");

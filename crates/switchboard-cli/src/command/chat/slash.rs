@@ -185,7 +185,7 @@ fn help() {
         })
         .collect();
     screen::print(&table::aligned(&rows, screen::columns()));
-    let keys = "Prompts of servers are commands too. Tab completes. Alt-Enter starts a new line, \
+    let keys = "Prompts of servers are commands too. !COMMAND runs a command with Bash. Tab completes. Alt-Enter starts a new line, \
         Ctrl-O opens $EDITOR. Ctrl-C stops the turn, a second one exits; Ctrl-D exits.";
     let lines = table::wrapped(keys, screen::columns().unwrap_or(usize::MAX));
     screen::print(&format!("{}\n", lines.join("\n")));

@@ -101,6 +101,15 @@ impl Chat<'_> {
         }
     }
 
+    /// `!COMMAND`: runs a command of the person as the tool Bash does, with the same rules.
+    pub(in super::super) async fn run_in_shell(&mut self, command: &str) -> Result<Next, Failure> {
+        if command.is_empty() {
+            return Err(Failure::new(Code::Usage, "no command is given").hint("write `!COMMAND`"));
+        }
+        self.call_tool(&["Bash".to_owned(), format!("command={command}")])
+            .await
+    }
+
     pub(in super::super) fn resources(&self, words: &[String]) -> Result<(), Failure> {
         let server = words.first().map(|name| self.server(name)).transpose()?;
         let server = server.as_ref().map(|server| server.config.name.as_str());
