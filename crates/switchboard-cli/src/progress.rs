@@ -33,6 +33,8 @@ struct Spinner {
     is_paused: bool,
     /// Lines to print after the question.
     waiting_lines: Vec<String>,
+    /// When the activity goes on, which is counted down.
+    resumes_at: Option<Instant>,
     /// What is being typed during the activity.
     typed: String,
     /// Gets the lines in place of stderr while a line editor has the terminal.
@@ -46,6 +48,7 @@ static SPINNER: Mutex<Spinner> = Mutex::new(Spinner {
     animated: false,
     is_paused: false,
     waiting_lines: Vec::new(),
+    resumes_at: None,
     typed: String::new(),
     line_editor: None,
 });
@@ -54,6 +57,15 @@ static SPINNER: Mutex<Spinner> = Mutex::new(Spinner {
 pub(crate) fn show(message: String) {
     let mut spinner = spinner();
     spinner.message = Some(message);
+    spinner.resumes_at = None;
+    spinner.draw();
+}
+
+/// Shows what happens after a pause, with the seconds until then.
+pub(crate) fn show_countdown(message: String, pause: Duration) {
+    let mut spinner = spinner();
+    spinner.message = Some(message);
+    spinner.resumes_at = Some(Instant::now() + pause);
     spinner.draw();
 }
 
@@ -90,6 +102,11 @@ impl Spinner {
         // Leaves room for the `^C` that a terminal echoes: wrapped to the next line, the spinner
         // could not be erased.
         let columns = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
+        let left = self.resumes_at.map(|at| at - Instant::now());
+        let message = match left.filter(|left| !left.is_zero()) {
+            Some(left) => &format!("{message} in {} s", left.as_secs_f64().ceil()),
+            None => message,
+        };
         let message = match self.typed.is_empty() {
             true => message.clone(),
             // The end of what is typed is what changes.

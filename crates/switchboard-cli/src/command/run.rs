@@ -214,11 +214,14 @@ fn show_progress(event: &AgentEvent) {
             wait,
             attempt,
             fault,
-        }) => output::notice(&format!(
-            "{}; attempt {attempt} in {:.1} s",
-            escaped(&fault.to_string()),
-            wait.as_secs_f64()
-        )),
+        }) => {
+            output::notice(&format!(
+                "{}; attempt {attempt} in {:.1} s",
+                escaped(&fault.to_string()),
+                wait.as_secs_f64()
+            ));
+            progress::show_countdown(format!("attempt {attempt}"), *wait);
+        }
         AgentEvent::Model(TurnEvent::ToolRefused { name, treatment }) => output::notice(&format!(
             "the vendor refused the tool {}, so {}",
             escaped(name),

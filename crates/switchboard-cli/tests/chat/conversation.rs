@@ -1,8 +1,10 @@
 //! The conversation: start, `/mcp`, approval, modes, Ctrl-C, typing ahead, a pipe.
 
+use serde_json::json;
 use switchboard_testkit::{Chaos, Step};
 
 use crate::support::{self, Home};
+use crate::vendor::{chat_turn, model_section, vendor};
 use crate::{ALLOWED, CTRL_C, SHIFT_TAB, chat, leave, prompt};
 
 #[test]
@@ -57,8 +59,6 @@ fn s2_41_a_call_of_the_model_is_approved_and_its_result_shown() {
     leave(terminal);
 }
 
-#[test]
-fn a_denied_call_has_a_reason_that_the_model_reads() {
 /// A command of the person passes the gate as one of the model does.
 #[test]
 fn a_line_with_an_exclamation_mark_runs_a_command_with_bash() {
@@ -90,6 +90,8 @@ fn the_pause_before_the_next_attempt_is_counted_down() {
     vendor.join().unwrap();
 }
 
+#[test]
+fn a_denied_call_has_a_reason_that_the_model_reads() {
     let home = Home::with_demo("");
     let mut terminal = chat(&home, &["--model", "demo"]);
     terminal.send("call mcp__demo__echo {\"message\":\"x\"}\r");

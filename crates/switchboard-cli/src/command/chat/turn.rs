@@ -195,6 +195,7 @@ impl TurnView {
                     escaped(&fault.to_string()),
                     wait.as_secs_f64()
                 ));
+                progress::show_countdown(format!("Ctrl-C stops · attempt {attempt}"), wait);
             }
             TurnEvent::ToolRefused { name, treatment } => super::notice(&format!(
                 "the vendor refused the tool {}, so {}",
