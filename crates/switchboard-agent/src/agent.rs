@@ -207,13 +207,28 @@ impl Agent {
         message: UserMessage,
         sink: EventSink<'_>,
     ) -> Result<RunSummary, ModelFault> {
+        let mut summary = RunSummary::default();
+        self.run_into(&mut summary, message, sink).await?;
+        Ok(summary)
+    }
+
+    /// As [`run`](Self::run), with a summary that also has what was done before a fault.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_into(
+        &mut self,
+        summary: &mut RunSummary,
+        message: UserMessage,
+        sink: EventSink<'_>,
+    ) -> Result<(), ModelFault> {
         self.close_turn();
         self.has_failed_summary = false;
         self.recorder.record(&SessionRecord::User(message.clone()));
         self.conversation.add_user_message(message);
-        let mut summary = RunSummary::default();
         loop {
-            let turn = self.next_turn(&mut summary, sink).await?;
+            let turn = self.next_turn(summary, sink).await?;
             let cost = self.model.settings().turn_cost(&turn.usage);
             self.count(turn.usage, cost);
             summary.add_turn(&turn, cost);
@@ -221,11 +236,11 @@ impl Agent {
             self.awaiting = Some(std::mem::take(&mut self.conversation).reply(turn));
             let stop = match has_calls {
                 false => Some(StopReason::Done),
-                true => self.limits.reached(&summary),
+                true => self.limits.reached(summary),
             };
             match stop {
-                None => self.make_calls(&mut summary, sink).await,
-                Some(reason) => self.deny_calls(reason, &mut summary, sink),
+                None => self.make_calls(summary, sink).await,
+                Some(reason) => self.deny_calls(reason, summary, sink),
             }
             self.close_turn();
             if let Some(error) = self.recorder.take_error() {
@@ -234,7 +249,7 @@ impl Agent {
             }
             if let Some(reason) = stop {
                 summary.stop = reason;
-                return Ok(summary);
+                return Ok(());
             }
         }
     }
@@ -290,6 +305,20 @@ impl Agent {
         }
     }
 
+    /// The instructions of servers that connected after the conversation began, or that changed.
+    fn late_instructions(&self) -> Option<String> {
+        let system = self.prefix.as_ref().map_or("", |prefix| &prefix.system);
+        let entries = self.conversation.entries().iter();
+        let notes = entries.filter_map(|entry| match entry {
+            HistoryEntry::Note(note) => Some(note.as_str()),
+            _ => None,
+        });
+        let known: Vec<&str> = notes.chain([system]).collect();
+        instructions::of_servers(&self.host, |section| {
+            !known.iter().any(|text| text.contains(section))
+        })
+    }
+
     /// The person's system prompt, the servers' instructions, and the names of deferred tools.
     fn system_prompt(&self) -> String {
         let instructions = instructions::of_servers(&self.host, |_| true).unwrap_or_default();
@@ -305,20 +334,6 @@ impl Agent {
         sink: EventSink<'_>,
     ) -> Result<(ModelTurn, Option<Box<WireRequest>>), ModelFault> {
         let mut last_request = None;
-    /// The instructions of servers that connected after the conversation began, or that changed.
-    fn late_instructions(&self) -> Option<String> {
-        let system = self.prefix.as_ref().map_or("", |prefix| &prefix.system);
-        let entries = self.conversation.entries().iter();
-        let notes = entries.filter_map(|entry| match entry {
-            HistoryEntry::Note(note) => Some(note.as_str()),
-            _ => None,
-        });
-        let known: Vec<&str> = notes.chain([system]).collect();
-        instructions::of_servers(&self.host, |section| {
-            !known.iter().any(|text| text.contains(section))
-        })
-    }
-
         let mut show = |event| match event {
             TurnEvent::RequestSent(request) => last_request = Some(request),
             event => sink(AgentEvent::Model(event)),

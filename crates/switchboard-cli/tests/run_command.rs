@@ -302,11 +302,28 @@ fn an_interrupt_ends_the_call_and_the_run() {
 
 #[test]
 fn an_answer_that_was_cut_off_is_not_a_success() {
-    for (finish, recorded, words) in [
-        ("length", "length", "the answer was cut off"),
-        ("content_filter", "refused", "refused to answer"),
+    for (finish, content, recorded, words) in [
+        (
+            "length",
+            "The first half",
+            "length",
+            "the answer was cut off",
+        ),
+        (
+            "content_filter",
+            "The first",
+            "refused",
+            "refused to answer",
+        ),
+        (
+            "server_busy",
+            "The first half",
+            "other",
+            "before it was complete",
+        ),
+        ("stop", " ", "done", "the answer is empty"),
     ] {
-        let text = json!({"role": "assistant", "content": "The first half"});
+        let text = json!({"role": "assistant", "content": content});
         let (url, vendor) = vendor(vec![chat_turn(text, finish)]);
         let ran = home(&model_section("openai-chat", &url))
             .run(&["run", "-p", "hello", "--output", "json"]);

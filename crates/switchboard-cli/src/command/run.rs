@@ -48,6 +48,8 @@ Examples:
   git diff | switchboard run -p - --max-turns 5 --output json
   switchboard run -p 'call mcp__demo__echo {\"message\": \"hi\"}' --model demo --allow demo/echo
 
+With --output json or stream-json stdout has the document also if the model fails, with an \"error\".
+
 Exit codes: 0 the model answered · 1 it did not, its answer was cut off, or a limit was reached
 4 the key was not accepted
 5 it answered, but a call was denied · 75 may work later (the vendor is overloaded, limits the rate or cannot be reached)")]
@@ -124,33 +126,31 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
                 output::notice(&format!("session: {}", escaped(&repair.to_string())));
             }
         }
+        report_withheld_tools(&mut agent);
         let mut written = Ok(());
         let mut sink = |event| {
-        report_withheld_tools(&mut agent);
             show_progress(&event);
             if output == RunOutput::StreamJson && written.is_ok() {
                 written = print_event(&event);
             }
         };
         let message = UserMessage::text(request);
-        let outcome = agent.run(message, &mut sink).await;
+        let mut summary = RunSummary::default();
+        let outcome = agent.run_into(&mut summary, message, &mut sink).await;
         progress::clear();
         written?;
         let id = agent.session().map(|session| session.id.as_str());
-        print_outcome(&outcome?, id, output)
+        match outcome {
+            Ok(()) => print_outcome(&summary, id, output),
+            Err(fault) => {
+                let failure = Failure::from(fault);
+                print_document(&summary, id, Some(&failure), output)?;
+                Err(failure)
+            }
+        }
     })
 }
 
-/// `--allow` as rules.
-fn allow_rules(rules: &[String]) -> impl Iterator<Item = RuleText> {
-    let file = Arc::new(PathBuf::from("--allow"));
-    rules.iter().map(move |text| RuleText {
-        text: text.clone(),
-        client: None,
-        dialect: Dialect::Native,
-        file: file.clone(),
-        line: 0,
-    })
 /// One notice about the tools that the model is not offered.
 fn report_withheld_tools(agent: &mut Agent) {
     let treated = agent.treated_tools().into_iter();
@@ -170,6 +170,16 @@ fn report_withheld_tools(agent: &mut Agent) {
     }
 }
 
+/// `--allow` as rules.
+fn allow_rules(rules: &[String]) -> impl Iterator<Item = RuleText> {
+    let file = Arc::new(PathBuf::from("--allow"));
+    rules.iter().map(move |text| RuleText {
+        text: text.clone(),
+        client: None,
+        dialect: Dialect::Native,
+        file: file.clone(),
+        line: 0,
+    })
 }
 
 /// The system prompt, with the folder of the built-in tools and the `AGENTS.md` files.
@@ -316,9 +326,13 @@ fn add_fields(object: &mut serde_json::Value, more: serde_json::Value) {
     }
 }
 
-/// The whole run as one JSON document.
-fn document(summary: &RunSummary, session: Option<&str>) -> serde_json::Value {
-    json!({
+/// The whole run as one JSON document, also of one that failed.
+fn document(
+    summary: &RunSummary,
+    session: Option<&str>,
+    failure: Option<&Failure>,
+) -> serde_json::Value {
+    let mut document = json!({
         "text": summary.text,
         "turns": summary.turns,
         "calls": summary.calls,
@@ -327,7 +341,31 @@ fn document(summary: &RunSummary, session: Option<&str>) -> serde_json::Value {
         "stop": summary.stop,
         "finish": summary.finish,
         "session": session,
-    })
+    });
+    if let Some(failure) = failure {
+        document["stop"] = "failed".into();
+        document["error"] = json!({"code": failure.code as u8, "message": failure.message});
+    }
+    document
+}
+
+/// Prints the answer, or the document. The text of a run that failed is no answer.
+fn print_document(
+    summary: &RunSummary,
+    session: Option<&str>,
+    failure: Option<&Failure>,
+    format: RunOutput,
+) -> Result<(), Failure> {
+    match format {
+        RunOutput::Text if failure.is_some() => Ok(()),
+        RunOutput::Text => output::print_model_text(&summary.text),
+        RunOutput::Json => output::print_json(&document(summary, session, failure).to_string()),
+        RunOutput::StreamJson => {
+            let mut line = json!({"type": "result"});
+            add_fields(&mut line, document(summary, session, failure));
+            output::print_json(&line.to_string())
+        }
+    }
 }
 
 fn print_outcome(
@@ -335,15 +373,7 @@ fn print_outcome(
     session: Option<&str>,
     format: RunOutput,
 ) -> Result<u8, Failure> {
-    match format {
-        RunOutput::Text => output::print_model_text(&summary.text)?,
-        RunOutput::Json => output::print_json(&document(summary, session).to_string())?,
-        RunOutput::StreamJson => {
-            let mut line = json!({"type": "result"});
-            add_fields(&mut line, document(summary, session));
-            output::print_json(&line.to_string())?;
-        }
-    }
+    print_document(summary, session, None, format)?;
     let stopped = match summary.stop {
         StopReason::Done => None,
         StopReason::MaxTurns => Some(
@@ -381,6 +411,10 @@ pub(super) fn describe_early_end(summary: &RunSummary) -> Option<&'static str> {
             Some("the answer was cut off: the limit on tokens was reached")
         }
         Some(FinishReason::Refused) => Some("the model or its vendor refused to answer"),
+        Some(FinishReason::Other) => Some("the vendor ended the answer before it was complete"),
+        _ if summary.stop == StopReason::Done && summary.text.trim().is_empty() => {
+            Some("the answer is empty")
+        }
         _ => None,
     }
 }
