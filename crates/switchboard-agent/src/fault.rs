@@ -98,7 +98,7 @@ impl ModelFault {
         )
     }
 
-    /// Whether the same request may work later (exit status 75).
+    /// Whether the same request may work later.
     pub fn may_work_later(&self) -> bool {
         matches!(
             self.kind,
@@ -109,17 +109,6 @@ impl ModelFault {
                 | FaultKind::CutOff
                 | FaultKind::MalformedCall
         )
-    }
-
-    /// The exit status of a program that ends because of it: 75 for what may work later, 4 for a
-    /// key, 2 for a model that does not exist, else 1.
-    pub fn exit_status(&self) -> u8 {
-        match self.kind {
-            _ if self.may_work_later() => 75,
-            FaultKind::Authentication => 4,
-            FaultKind::UnknownModel => 2,
-            _ => 1,
-        }
     }
 
     /// What to try, for a person.
@@ -213,9 +202,9 @@ mod tests {
             "model claude-x at api.anthropic.com: the vendor cannot answer now (HTTP 529): \
              Over[31mloaded now; try again in a few minutes, or use another model"
         );
-        assert_eq!(fault.exit_status(), 75);
+        assert!(fault.may_work_later());
         let key = ModelFault::new(FaultKind::Authentication, "");
-        assert_eq!((key.exit_status(), key.may_work_later()), (4, false));
+        assert!(!key.may_work_later());
     }
 
     #[test]

@@ -148,6 +148,7 @@ fn a_model_that_does_not_answer_ends_with_its_exit_code() {
         ("503 Busy\r\nretry-after: 3600", 75),
         ("429 Slow\r\nretry-after: 3600", 75),
         ("401 No", 4),
+        ("404 Gone", 2),
     ];
     for (head, code) in cases {
         let body = json!({"error": {"message": "not\u{1b}[31m now", "type": "x"}}).to_string();

@@ -181,8 +181,8 @@ async fn a_truncated_answer_is_retried_only_before_a_call_has_begun() {
         let fault = turn.expect_err("a fault");
         assert_eq!(fault.kind, FaultKind::CutOff, "{vendor:?}");
         assert_eq!(
-            (fault.exit_status(), retries(&events).len()),
-            (75, 0),
+            (fault.may_work_later(), retries(&events).len()),
+            (true, 0),
             "{vendor:?}"
         );
     }
@@ -193,32 +193,44 @@ async fn permanent_errors_are_sent_once_and_explained() {
     for vendor in VENDORS {
         let echo = format!("Incorrect API key: {KEY}.");
         let quota = "insufficient_quota: please check your plan and billing details.";
-        for (status, headers, words, kind, exit_status) in [
-            (401, Vec::new(), "bad key", FaultKind::Authentication, 4),
-            (401, Vec::new(), &echo, FaultKind::Authentication, 4),
-            (429, Vec::new(), quota, FaultKind::QuotaExceeded, 1),
-            (404, Vec::new(), "no such model", FaultKind::UnknownModel, 2),
-            (400, Vec::new(), "nonsense", FaultKind::InvalidRequest, 1),
+        for (status, headers, words, kind, may_work_later) in [
+            (401, Vec::new(), "bad key", FaultKind::Authentication, false),
+            (401, Vec::new(), &echo, FaultKind::Authentication, false),
+            (429, Vec::new(), quota, FaultKind::QuotaExceeded, false),
+            (
+                404,
+                Vec::new(),
+                "no such model",
+                FaultKind::UnknownModel,
+                false,
+            ),
+            (
+                400,
+                Vec::new(),
+                "nonsense",
+                FaultKind::InvalidRequest,
+                false,
+            ),
             (
                 400,
                 Vec::new(),
                 "prompt is too long: 3 > 2",
                 FaultKind::ContextOverflow { limit: None },
-                1,
+                false,
             ),
             (
                 500,
                 vec![("x-should-retry", "false".to_owned())],
                 "oops",
                 FaultKind::Overloaded,
-                75,
+                true,
             ),
             (
                 429,
                 vec![("retry-after", "90".to_owned())],
                 "later",
                 FaultKind::RateLimited,
-                75,
+                true,
             ),
         ] {
             let body = error_body(vendor, status, words).to_string();
@@ -227,8 +239,8 @@ async fn permanent_errors_are_sent_once_and_explained() {
             let (turn, events) = ask(&server.model(), &question(), &usual_tools()).await;
             let fault = turn.expect_err("a fault");
             assert_eq!(
-                (fault.kind, fault.exit_status()),
-                (kind, exit_status),
+                (fault.kind, fault.may_work_later()),
+                (kind, may_work_later),
                 "{fault}"
             );
             assert!(

@@ -10,8 +10,8 @@ use switchboard::config::{Dialect, RuleText};
 use switchboard_agent::conversation::FinishReason;
 use switchboard_agent::tools::ToolTreatment;
 use switchboard_agent::{
-    Agent, AgentEvent, AgentLimits, ModelFault, RunSummary, StopReason, TurnDelta, TurnEvent,
-    UserMessage,
+    Agent, AgentEvent, AgentLimits, FaultKind, ModelFault, RunSummary, StopReason, TurnDelta,
+    TurnEvent, UserMessage,
 };
 
 use crate::arguments::Options;
@@ -421,10 +421,10 @@ pub(super) fn describe_early_end(summary: &RunSummary) -> Option<&'static str> {
 
 impl From<ModelFault> for Failure {
     fn from(fault: ModelFault) -> Self {
-        let code = match fault.exit_status() {
-            75 => Code::MayWorkLater,
-            4 => Code::Login,
-            2 => Code::Usage,
+        let code = match fault.kind {
+            _ if fault.may_work_later() => Code::MayWorkLater,
+            FaultKind::Authentication => Code::Login,
+            FaultKind::UnknownModel => Code::Usage,
             _ => Code::Answered,
         };
         Self::new(code, escaped(&fault.to_string()))
