@@ -50,12 +50,7 @@ pub struct TurnContext<'a> {
 /// Reads one streamed answer, event by event.
 pub trait TurnReader: Send {
     /// Reads one event and appends what can be shown of it.
-    fn event(
-        &mut self,
-        name: &str,
-        data: &str,
-        deltas: &mut Vec<TurnDelta>,
-    ) -> Result<(), ModelFault>;
+    fn event(&mut self, data: &str, deltas: &mut Vec<TurnDelta>) -> Result<(), ModelFault>;
 
     /// Whether the answer is complete: nothing more needs to be read.
     fn has_ended(&self) -> bool;

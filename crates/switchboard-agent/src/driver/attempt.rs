@@ -96,9 +96,9 @@ impl HttpModel {
                 return Err(ModelFault::new(FaultKind::Unreadable, message));
             }
             let mut fault = Ok(());
-            let read = frames.read(&chunk, |name, data| {
+            let read = frames.read(&chunk, |_, data| {
                 if fault.is_ok() {
-                    fault = reader.event(name, data, &mut deltas);
+                    fault = reader.event(data, &mut deltas);
                     deltas.drain(..).for_each(&mut *show);
                 }
             });

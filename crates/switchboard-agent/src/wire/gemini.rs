@@ -30,7 +30,7 @@ impl ModelWire for GeminiWire {
 
     fn read_document(&self, origin: TurnOrigin, body: &str) -> Result<ModelTurn, ModelFault> {
         let mut reader = read::GeminiReader::new(origin);
-        reader.event("", body, &mut Vec::new())?;
+        reader.event(body, &mut Vec::new())?;
         reader.finish()
     }
 }

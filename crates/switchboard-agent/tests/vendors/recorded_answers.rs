@@ -32,9 +32,9 @@ pub(crate) fn read_stream(
     let mut deltas = Vec::new();
     for piece in body.chunks(size) {
         let mut fault = Ok(());
-        let read = frames.read(piece, |name, data| {
+        let read = frames.read(piece, |_, data| {
             if fault.is_ok() {
-                fault = reader.event(name, data, &mut deltas);
+                fault = reader.event(data, &mut deltas);
             }
         });
         read.map_err(|error| ModelFault::new(FaultKind::Unreadable, error.to_string()))?;

@@ -36,15 +36,15 @@ fn check(place: &str, body: &str, whole: &Reading, cut: Result<ModelTurn, ModelF
 fn check_each_event(place: &str, vendor: ModelVendor, body: &str, whole: &Reading) -> usize {
     let mut events = Vec::new();
     let mut frames = SseFrames::new(1 << 24);
-    let read = frames.read(body.as_bytes(), |name, data| {
-        events.push((name.to_owned(), data.to_owned()));
+    let read = frames.read(body.as_bytes(), |_, data| {
+        events.push(data.to_owned());
     });
     read.expect("events");
     let mut reader = wire_of(vendor).expect("a wire").reader(origin(vendor, "m"));
     assert!(reader.finish().is_err(), "{place}: nothing is a turn");
     let mut complete = 0;
-    for (number, (name, data)) in events.iter().enumerate() {
-        let read = reader.event(name, data, &mut Vec::new());
+    for (number, data) in events.iter().enumerate() {
+        let read = reader.event(data, &mut Vec::new());
         read.expect("a recorded event");
         let place = format!("{place} after event {number}");
         complete += usize::from(check(&place, body, whole, reader.finish()));

@@ -193,12 +193,7 @@ impl AnthropicReader {
 }
 
 impl TurnReader for AnthropicReader {
-    fn event(
-        &mut self,
-        _name: &str,
-        data: &str,
-        deltas: &mut Vec<TurnDelta>,
-    ) -> Result<(), ModelFault> {
+    fn event(&mut self, data: &str, deltas: &mut Vec<TurnDelta>) -> Result<(), ModelFault> {
         // Some servers that imitate this API end as Chat Completions does.
         if self.has_ended || data.trim() == "[DONE]" {
             return Ok(());
@@ -349,7 +344,7 @@ mod tests {
         let mut reader = AnthropicReader::new(settings.origin());
         let mut deltas = Vec::new();
         for event in events {
-            reader.event("", event, &mut deltas).expect("an event");
+            reader.event(event, &mut deltas).expect("an event");
         }
         (reader.finish().expect("a turn"), deltas)
     }

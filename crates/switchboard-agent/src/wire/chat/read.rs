@@ -263,12 +263,7 @@ impl ChatReader {
 }
 
 impl TurnReader for ChatReader {
-    fn event(
-        &mut self,
-        _name: &str,
-        data: &str,
-        deltas: &mut Vec<TurnDelta>,
-    ) -> Result<(), ModelFault> {
+    fn event(&mut self, data: &str, deltas: &mut Vec<TurnDelta>) -> Result<(), ModelFault> {
         if self.is_done {
             return Ok(());
         }

@@ -183,12 +183,7 @@ impl GeminiReader {
 }
 
 impl TurnReader for GeminiReader {
-    fn event(
-        &mut self,
-        _name: &str,
-        data: &str,
-        deltas: &mut Vec<TurnDelta>,
-    ) -> Result<(), ModelFault> {
+    fn event(&mut self, data: &str, deltas: &mut Vec<TurnDelta>) -> Result<(), ModelFault> {
         if data.trim() == "[DONE]" {
             return Ok(());
         }

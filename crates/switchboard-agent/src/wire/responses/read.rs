@@ -124,12 +124,7 @@ impl ResponsesReader {
 }
 
 impl TurnReader for ResponsesReader {
-    fn event(
-        &mut self,
-        _name: &str,
-        data: &str,
-        deltas: &mut Vec<TurnDelta>,
-    ) -> Result<(), ModelFault> {
+    fn event(&mut self, data: &str, deltas: &mut Vec<TurnDelta>) -> Result<(), ModelFault> {
         if self.end.is_some() || data.trim() == "[DONE]" {
             return Ok(());
         }
