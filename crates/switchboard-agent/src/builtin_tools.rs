@@ -44,7 +44,7 @@ use long_output::LongOutput;
 use read::ReadTool;
 use read_record::ReadRecord;
 use web_fetch::WebFetchTool;
-use write::{EditTool, FileWriter, WriteTool};
+use write::{ChangeTool, FileWriter};
 
 pub use bash::Denylist;
 pub use workspace::Workspace;
@@ -150,8 +150,8 @@ impl BuiltinTools {
             .map(|home| home.expose().to_owned());
         vec![
             Arc::new(ReadTool::new(workspace.clone(), record)),
-            Arc::new(WriteTool(writer.clone())),
-            Arc::new(EditTool(writer)),
+            Arc::new(ChangeTool::write(writer.clone())),
+            Arc::new(ChangeTool::edit(writer)),
             Arc::new(GlobTool::new(workspace.clone())),
             Arc::new(GrepTool::new(workspace.clone())),
             Arc::new(BashTool {

@@ -1,10 +1,11 @@
 //! The tools Write and Edit: a file's whole text, or a part of it, is replaced.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
+use switchboard::sync::lock;
 use switchboard::{
     BoxFuture, CallResult, Caller, CallerId, HostTool, HostToolDefinition, HostToolFuture, RawJson,
     ToolEffect,
@@ -18,13 +19,13 @@ use super::workspace::Workspace;
 
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Write: the whole text of a file.
+/// Write, the whole text of a file, or Edit, one part of it.
 #[derive(Debug)]
-pub(super) struct WriteTool(pub(super) FileWriter);
-
-/// Edit: one part of a file.
-#[derive(Debug)]
-pub(super) struct EditTool(pub(super) FileWriter);
+pub(super) struct ChangeTool {
+    writer: FileWriter,
+    definition: fn() -> HostToolDefinition,
+    read_args: fn(&RawJson) -> Result<ChangeArgs, String>,
+}
 
 /// Plans and applies changes, for both tools.
 #[derive(Debug, Clone)]
@@ -37,19 +38,19 @@ pub(super) struct FileWriter {
 }
 
 /// One change as the model asked for it.
-enum ChangeArgs {
+pub(super) enum ChangeArgs {
     Write(WriteArgs),
     Edit(EditArgs),
 }
 
 #[derive(Deserialize)]
-struct WriteArgs {
+pub(super) struct WriteArgs {
     path: String,
     content: String,
 }
 
 #[derive(Deserialize)]
-struct EditArgs {
+pub(super) struct EditArgs {
     path: String,
     old_text: String,
     new_text: String,
@@ -79,7 +80,7 @@ impl FileWriter {
             change,
         } = self.clone();
         let plan_and_run = move |stop: &StopSignal| {
-            let _one_change = change.lock().unwrap_or_else(PoisonError::into_inner);
+            let _one_change = lock(&change);
             let place = workspace.locate(Some(args.path()))?;
             let known = record.get(caller, place.path());
             use_plan(
@@ -172,31 +173,67 @@ impl EditArgs {
     }
 }
 
-fn write_args(arguments: &RawJson) -> Result<ChangeArgs, String> {
-    parse_args(arguments).map(ChangeArgs::Write)
+impl ChangeTool {
+    /// The tool Write.
+    pub(super) fn write(writer: FileWriter) -> Self {
+        Self {
+            writer,
+            definition: write_definition,
+            read_args: |arguments| parse_args(arguments).map(ChangeArgs::Write),
+        }
+    }
+
+    /// The tool Edit.
+    pub(super) fn edit(writer: FileWriter) -> Self {
+        Self {
+            writer,
+            definition: edit_definition,
+            read_args: |arguments| parse_args(arguments).map(ChangeArgs::Edit),
+        }
+    }
 }
 
-fn edit_args(arguments: &RawJson) -> Result<ChangeArgs, String> {
-    parse_args(arguments).map(ChangeArgs::Edit)
+fn write_definition() -> HostToolDefinition {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "The file; missing folders are created"},
+            "content": {"type": "string", "description": "Its whole text"},
+        },
+        "required": ["path", "content"],
+        "additionalProperties": false,
+    });
+    HostToolDefinition::new(
+        "Write",
+        "Writes a text file of the workspace. A file that exists must have been read before.",
+        schema,
+    )
+    .effect(ToolEffect::Edit)
 }
 
-impl HostTool for WriteTool {
+fn edit_definition() -> HostToolDefinition {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "The file"},
+            "old_text": {"type": "string", "description": "The text to replace, without line numbers; it must stand in the file once"},
+            "new_text": {"type": "string", "description": "What takes its place"},
+            "replace_all": {"type": "boolean", "description": "Replace it wherever it stands"},
+        },
+        "required": ["path", "old_text", "new_text"],
+        "additionalProperties": false,
+    });
+    HostToolDefinition::new(
+        "Edit",
+        "Replaces a part of a text file of the workspace. The file must have been read before.",
+        schema,
+    )
+    .effect(ToolEffect::Edit)
+}
+
+impl HostTool for ChangeTool {
     fn definition(&self) -> HostToolDefinition {
-        let schema = json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "The file; missing folders are created"},
-                "content": {"type": "string", "description": "Its whole text"},
-            },
-            "required": ["path", "content"],
-            "additionalProperties": false,
-        });
-        HostToolDefinition::new(
-            "Write",
-            "Writes a text file of the workspace. A file that exists must have been read before.",
-            schema,
-        )
-        .effect(ToolEffect::Edit)
+        (self.definition)()
     }
 
     fn preview<'a>(
@@ -204,7 +241,8 @@ impl HostTool for WriteTool {
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Vec<String>> {
-        Box::pin(self.0.preview(write_args(arguments), caller.id().clone()))
+        let args = (self.read_args)(arguments);
+        Box::pin(self.writer.preview(args, caller.id().clone()))
     }
 
     fn call<'a>(
@@ -213,51 +251,8 @@ impl HostTool for WriteTool {
         caller: &'a Arc<dyn Caller>,
     ) -> HostToolFuture<'a> {
         Box::pin(async move {
-            self.0
-                .apply(write_args(arguments)?, caller.id().clone())
-                .await
-        })
-    }
-}
-
-impl HostTool for EditTool {
-    fn definition(&self) -> HostToolDefinition {
-        let schema = json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "The file"},
-                "old_text": {"type": "string", "description": "The text to replace, without line numbers; it must stand in the file once"},
-                "new_text": {"type": "string", "description": "What takes its place"},
-                "replace_all": {"type": "boolean", "description": "Replace it wherever it stands"},
-            },
-            "required": ["path", "old_text", "new_text"],
-            "additionalProperties": false,
-        });
-        HostToolDefinition::new(
-            "Edit",
-            "Replaces a part of a text file of the workspace. The file must have been read before.",
-            schema,
-        )
-        .effect(ToolEffect::Edit)
-    }
-
-    fn preview<'a>(
-        &'a self,
-        arguments: &'a RawJson,
-        caller: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Vec<String>> {
-        Box::pin(self.0.preview(edit_args(arguments), caller.id().clone()))
-    }
-
-    fn call<'a>(
-        &'a self,
-        arguments: &'a RawJson,
-        caller: &'a Arc<dyn Caller>,
-    ) -> HostToolFuture<'a> {
-        Box::pin(async move {
-            self.0
-                .apply(edit_args(arguments)?, caller.id().clone())
-                .await
+            let args = (self.read_args)(arguments)?;
+            self.writer.apply(args, caller.id().clone()).await
         })
     }
 }
