@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use switchboard::secret::Redactor;
 use switchboard::store::Store;
+use switchboard::sync::lock;
 
 use crate::conversation::ModelTurn;
 use crate::fault::{FaultKind, ModelFault};
@@ -132,8 +133,7 @@ impl HttpModel {
     }
 
     fn lock_refusals(&self) -> std::sync::MutexGuard<'_, RefusalMemory> {
-        let guard = self.refusals.lock();
-        guard.unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.refusals)
     }
 
     /// Sends the request until it is answered, or a retry would not help.

@@ -1,10 +1,11 @@
 //! Which content of a file each conversation has read: a file that changed since is not edited.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use indexmap::IndexMap;
 use switchboard::CallerId;
+use switchboard::sync::lock;
 
 /// How many files are remembered; the oldest are forgotten, and must be read again.
 const MAX_FILES: usize = 4096;
@@ -16,7 +17,7 @@ pub(super) struct ReadRecord(Mutex<IndexMap<(CallerId, PathBuf), blake3::Hash>>)
 impl ReadRecord {
     /// The conversation knows this content.
     pub(super) fn add(&self, caller: CallerId, path: PathBuf, content: blake3::Hash) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         let key = (caller, path);
         known.shift_remove(&key);
         if known.len() >= MAX_FILES {
@@ -27,7 +28,7 @@ impl ReadRecord {
 
     /// The content of a file that the conversation knows.
     pub(super) fn get(&self, caller: CallerId, path: PathBuf) -> Option<blake3::Hash> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         known.get(&(caller, path)).copied()
     }
 }
