@@ -36,7 +36,7 @@ struct ListenStream<'a> {
 /// Runs until the connection ends.
 pub(super) async fn run(peer: Peer, hello: Hello) {
     let mut desired = peer.receiver.options.subscriptions.follow();
-    let mut listener = Listener {
+    let mut task = ListenTask {
         peer: &peer,
         revision: hello.revision,
         lists: changing_lists(&hello),
@@ -48,10 +48,10 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
     };
     loop {
         let resources = desired.borrow_and_update().resources.clone();
-        let ended = match listener.follow(&resources).await {
+        let ended = match task.follow(&resources).await {
             Err(fault) => Err(fault),
             Ok(()) => tokio::select! {
-                ended = listener.stream_end() => ended,
+                ended = task.stream_end() => ended,
                 changed = desired.changed() => match changed {
                     Ok(()) => continue,
                     Err(_) => return,
@@ -60,9 +60,9 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
         };
         match ended {
             // A clean end; the server may expect a new request.
-            Ok(()) => wait_before_reopening(&mut listener.delay, &mut desired).await,
+            Ok(()) => wait_before_reopening(&mut task.delay, &mut desired).await,
             Err(fault) => {
-                if !wait_after_fault(&fault, &mut listener.delay, &mut desired).await {
+                if !wait_after_fault(&fault, &mut task.delay, &mut desired).await {
                     return;
                 }
             }
@@ -71,7 +71,7 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
 }
 
 /// The state of [`run`].
-struct Listener<'a> {
+struct ListenTask<'a> {
     peer: &'a Peer,
     revision: Revision,
     /// The lists that may change.
@@ -88,7 +88,7 @@ struct Listener<'a> {
     delay: Duration,
 }
 
-impl<'a> Listener<'a> {
+impl<'a> ListenTask<'a> {
     /// Has a stream open for these resources, except those that the server refuses.
     async fn follow(&mut self, resources: &BTreeSet<String>) -> Result<(), RequestFault> {
         self.refused.retain(|uri, _| resources.contains(uri));
