@@ -15,6 +15,7 @@
 //! | `receiver`, `notifications` | dispatch messages from the server |
 //! | `event_limit` | limits the messages that become events |
 //! | `retry` | when a request is sent a second time |
+//! | `result_kind` | complete results, tasks, results that require input |
 //! | `lists`, `cache` | lists page by page; lists and resources that may be cached |
 //! | `operations`, `subscriptions` | completions; subscriptions and the log level; the status |
 //! | `elicitation`, `sampling`, `roots` | the questions of a server, in either era |
@@ -56,6 +57,7 @@ mod options;
 mod peer;
 mod pending;
 mod receiver;
+mod result_kind;
 mod retry;
 mod roots;
 mod sampling;
@@ -192,7 +194,7 @@ impl Session {
             // Polled where it is: awaiting it by value would copy it.
             let fault = match &mut sent {
                 Some(response) => match response.await {
-                    Ok(result) => return legacy::check_complete(&call, result),
+                    Ok(result) => return legacy::check_complete(result),
                     Err(fault) => Some(fault),
                 },
                 None => None,
@@ -359,6 +361,15 @@ impl EraSession {
     }
 
     /// Whether results may be cached: only modern servers say for how long.
+    /// Refuses the result of a request that belongs to no caller if it is not complete.
+    fn check_complete(&self, result: &RawJson) -> Result<(), RequestFault> {
+        match self {
+            // The legacy era has no other results.
+            Self::Legacy(_) => Ok(()),
+            Self::Modern(_) => result_kind::check_complete(result),
+        }
+    }
+
     fn caches_results(&self) -> bool {
         matches!(self, Self::Modern(_))
     }

@@ -22,6 +22,7 @@ use self::tasks::TaskCapabilities;
 use super::in_flight::InFlightCall;
 use super::peer::{OutboundRequest, ParamField, Peer, PendingResponse};
 use super::receiver::{EraInbound, Receiver, TaskGuard};
+use super::result_kind::is_plainly_complete;
 use super::roots::RootChanges;
 use super::{Hello, RequestFault, RequestResult};
 use crate::config::Asks;
@@ -101,13 +102,10 @@ impl EraInbound for LegacyInbound {
 /// Refuses a result that claims to be incomplete. The caller that handles required input would take it
 /// for the question of a modern server, whose sampling requests the gate has decided on.
 #[inline]
-pub(super) fn check_complete(
-    call: &InFlightCall,
-    result: RawJson,
-) -> Result<RawJson, Box<RequestFault>> {
-    match call.caller().handles_input_required() {
-        true => refuse_incomplete(result),
-        false => Ok(result),
+pub(super) fn check_complete(result: RawJson) -> Result<RawJson, Box<RequestFault>> {
+    match is_plainly_complete(&result) {
+        true => Ok(result),
+        false => refuse_incomplete(result),
     }
 }
 
@@ -115,6 +113,7 @@ fn refuse_incomplete(result: RawJson) -> Result<RawJson, Box<RequestFault>> {
     match result.member("resultType") {
         None | Some("\"complete\"") => Ok(result),
         Some(kind) => Err(Box::new(RequestFault::Invalid(format!(
+#[cold]
             "resultType {}, which its protocol version does not have",
             quoted(kind)
         )))),
@@ -205,7 +204,7 @@ impl LegacyHalf {
         };
         match peer.retry(call, &request, *fault).await {
             Err(fault) => self.visit_pages(peer, call, &request, as_task, fault).await,
-            Ok(result) => Ok(check_complete(call, result)?),
+            Ok(result) => Ok(check_complete(result)?),
         }
     }
 
@@ -251,7 +250,7 @@ impl LegacyHalf {
             true => tasks::call_as_task(peer, call, *request, self.tasks).await,
             false => peer.request_for(call, request).await,
         };
-        Ok(check_complete(call, result?)?)
+        Ok(check_complete(result?)?)
     }
 
     /// Sends the request again if it failed because pages must be visited first, and the caller has
@@ -305,7 +304,7 @@ mod tests {
         let check = |result: &str, is_accepted: bool| {
             let result = RawJson::parse(result.to_owned()).expect("JSON");
             assert_eq!(
-                refuse_incomplete(result.clone()).is_ok(),
+                check_complete(result.clone()).is_ok(),
                 is_accepted,
                 "{result:?}"
             );

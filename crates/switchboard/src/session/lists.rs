@@ -190,6 +190,7 @@ impl Lister<'_> {
                     "a list of more than {max_bytes} bytes"
                 )));
             }
+            session.era.check_complete(&page)?;
             let next = read_page(&page, key, &mut items)?;
             ttl = ttl.min(session.era.list_lifetime(&page));
             if items.len() > MAX_ITEMS {

@@ -12,12 +12,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use self::input::{InputResponder, ResultKind};
+use self::input::InputResponder;
 use super::fault::HEADER_MISMATCH;
 use super::in_flight::InFlightCall;
 use super::notifications::subscription;
 use super::peer::{OutboundRequest, ParamField, Peer};
 use super::receiver::{EraInbound, Receiver, TaskGuard};
+use super::result_kind::ResultKind;
 use super::{Hello, RequestFault, RequestResult, Revision};
 use crate::catalog::parameters;
 use crate::gate::Permit;
@@ -31,7 +32,6 @@ mod meta;
 mod tasks;
 
 pub(super) use discover::{discover, discover_once, read_discovery, start_discover};
-pub(super) use input::{MAX_REQUESTS, input_requests};
 
 /// The most times that a server may require input for one request.
 const MAX_ROUNDS: usize = 16;

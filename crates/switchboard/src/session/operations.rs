@@ -52,7 +52,9 @@ impl Session {
             fields.push(("context", context.as_bytes()));
         }
         let request = self.era.request("completion/complete", &fields);
-        self.peer.request(request, wait).await
+        let result = self.peer.request(request, wait).await?;
+        self.era.check_complete(&result)?;
+        Ok(result)
     }
 
     /// Subscribes to a resource, for this session and later ones. Returns when the server has

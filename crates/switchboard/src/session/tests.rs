@@ -22,6 +22,7 @@ use crate::transport::{
 use crate::wire::{Outgoing, parse};
 
 mod asking;
+mod clients;
 mod deadlines;
 mod handshakes;
 mod keep_alive;

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use crate::secret::Redactor;
 use crate::session::handshake::{as_error, supported_revisions};
 use crate::session::peer::{Peer, PendingResponse};
+use crate::session::result_kind::check_complete;
 use crate::session::{Era, Hello, RequestFault, Revision};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -63,6 +64,7 @@ pub(in crate::session) fn read_discovery(
         #[serde(borrow, default, rename = "io.modelcontextprotocol/serverInfo")]
         server_info: Option<&'a RawValue>,
     }
+    check_complete(result)?;
     let read: DiscoverResult<'_> = result
         .decode()
         .map_err(|fault| RequestFault::Invalid(fault.to_string()))?;

@@ -9,6 +9,7 @@ use super::input::InputResponder;
 use crate::session::fault::read_error;
 use crate::session::in_flight::InFlightCall;
 use crate::session::peer::{OutboundRequest, ParamField, Peer, PendingResponse};
+use crate::session::result_kind::check_complete;
 use crate::session::tasks::{
     MAX_LOST, SHORTEST_INTERVAL, TaskFollower, TaskState, TaskStatus, cancelled, is_lost,
 };
@@ -123,10 +124,14 @@ async fn provide_input(
     Ok(())
 }
 
-/// The result of a task that has ended.
+/// The result of a task that has ended. Before its end the task's own state requires input, so that
+/// the result must be complete.
 fn result_of(task: &TaskState) -> RequestResult {
     match (task.status, &task.result, &task.error) {
-        (TaskStatus::Completed, Some(result), _) => Ok(result.clone()),
+        (TaskStatus::Completed, Some(result), _) => {
+            check_complete(result)?;
+            Ok(result.clone())
+        }
         (TaskStatus::Completed, None, _) => Err(RequestFault::Invalid(
             "a completed task without its result".into(),
         )),

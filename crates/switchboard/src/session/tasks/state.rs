@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{LONGEST_INTERVAL, SHORTEST_INTERVAL, USUAL_INTERVAL};
 use crate::session::RequestFault;
-use crate::session::modern::{MAX_REQUESTS, input_requests};
+use crate::session::result_kind::{MAX_REQUESTS, input_requests};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 use crate::wire::bounded::BoundedMap;

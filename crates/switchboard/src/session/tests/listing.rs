@@ -151,3 +151,39 @@ async fn an_invalid_list_is_a_fault_of_that_list_alone() {
     let (offerings, _) = serve(task, peer, |_, _| json!({"resources": {"a": 1}})).await;
     assert_eq!(offerings.faults.len(), 1);
 }
+
+/// A result of a kind that this revision does not know is invalid, whatever else it contains.
+#[tokio::test(start_paused = true)]
+async fn a_modern_list_or_completion_of_an_unknown_kind_is_invalid() {
+    let (connector, peer) = wire();
+    let opening = tokio::spawn(async move {
+        Session::open(&connector, options(Protocol::Modern))
+            .await
+            .unwrap()
+    });
+    let mut peer = peer.await;
+    let request = peer.expect("server/discover").await;
+    peer.answer(&request, json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "completions": {}}}));
+    let session = opening.await.unwrap();
+    for (kind, is_accepted) in [("complete", true), ("dream", false), ("task", false)] {
+        let listed = session.clone();
+        let listing = tokio::spawn(async move { listed.offerings().await.unwrap() });
+        let request = peer.expect("tools/list").await;
+        peer.answer(&request, json!({"resultType": kind, "tools": []}));
+        let faults = listing.await.unwrap().faults;
+        assert_eq!(faults.is_empty(), is_accepted, "{kind}: {faults:?}");
+
+        let completed = session.clone();
+        let completing = tokio::spawn(async move {
+            let of = CompletionTarget::Prompt("p".to_owned());
+            let given = serde_json::Map::new();
+            let wait = Duration::from_secs(5);
+            completed.completions(&of, "a", "", &given, wait).await
+        });
+        let request = peer.expect("completion/complete").await;
+        let result = json!({"resultType": kind, "completion": {"values": []}});
+        peer.answer(&request, result);
+        let completed = completing.await.unwrap();
+        assert_eq!(completed.is_ok(), is_accepted, "{kind}: {completed:?}");
+    }
+}

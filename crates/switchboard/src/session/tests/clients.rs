@@ -1,0 +1,213 @@
+//! Tests of callers that represent a client: what it did not declare never reaches it, and what it
+//! forwards is neither cached nor changed.
+
+use super::*;
+use crate::caller::{ForwardedParams, SampleAnswer, Sampling};
+use crate::catalog::ToolDefinition;
+use crate::catalog::tests::{server, tool};
+use crate::gate::Decision;
+
+/// The caller of a client that answers a modern server's questions itself.
+struct ClientCaller {
+    id: CallerId,
+    offers: CallerCapabilities,
+    forwarded: ForwardedParams,
+    handles_input_required: bool,
+    asked: Mutex<Vec<&'static str>>,
+}
+
+impl ClientCaller {
+    fn new(offers: CallerCapabilities) -> Self {
+        Self {
+            id: CallerId::new("client"),
+            offers,
+            forwarded: ForwardedParams::default(),
+            handles_input_required: true,
+            asked: Mutex::default(),
+        }
+    }
+
+    fn asked(&self) -> Vec<&'static str> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    fn note(&self, question: &'static str) {
+        self.asked.lock().unwrap().push(question);
+    }
+}
+
+impl Caller for ClientCaller {
+    fn id(&self) -> &CallerId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> CallerCapabilities {
+        self.offers
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        Box::pin(async { Approval::Once })
+    }
+
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        self.note("elicitation");
+        Box::pin(async { ElicitAnswer::Accept(Default::default()) })
+    }
+
+    fn sample<'a>(&'a self, _: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
+        self.note("sampling");
+        Box::pin(async { SampleAnswer::Answer(RawJson::from(json!({}))) })
+    }
+
+    fn forwarded(&self) -> Option<&ForwardedParams> {
+        Some(&self.forwarded)
+    }
+
+    fn handles_input_required(&self) -> bool {
+        self.handles_input_required
+    }
+}
+
+const NOTHING: CallerCapabilities = CallerCapabilities {
+    elicit_form: false,
+    elicit_url: false,
+    sampling: false,
+    sampling_tools: false,
+};
+
+const ALL: CallerCapabilities = CallerCapabilities {
+    elicit_form: true,
+    elicit_url: true,
+    sampling: true,
+    sampling_tools: true,
+};
+
+/// Permits all sampling.
+#[derive(Debug)]
+struct PermittingPolicy;
+
+impl SamplingPolicy for PermittingPolicy {
+    fn permit<'a>(
+        &'a self,
+        _: &'a Sampling,
+        _: &'a Arc<dyn Caller>,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A session of this era whose host offers everything, except roots.
+async fn opened_offering_all(era: Era) -> (Arc<Session>, ScriptedServer) {
+    let sampling_policy: Arc<dyn SamplingPolicy> = Arc::new(PermittingPolicy);
+    let options = OpenOptions {
+        offers: ALL,
+        roots: Roots::new(None),
+        sampling_policy: Some(sampling_policy),
+        ..options(if era == Era::Modern {
+            Protocol::Modern
+        } else {
+            Protocol::Legacy
+        })
+    };
+    opened_with(era, options).await
+}
+
+type Outcome = tokio::task::JoinHandle<Result<RawJson, RequestFault>>;
+
+fn reads(session: &Arc<Session>, client: &Arc<ClientCaller>) -> Outcome {
+    let (session, caller) = (session.clone(), client.clone() as Arc<dyn Caller>);
+    tokio::spawn(async move { session.read("a:b", &caller, Timeouts::default()).await })
+}
+
+fn calls(session: &Arc<Session>, client: &Arc<ClientCaller>) -> Outcome {
+    let raw = json!({"name": "errand", "inputSchema": {"type": "object"}});
+    let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
+    let tool = Arc::new(tool(server("peer"), definition));
+    let caller: Arc<dyn Caller> = client.clone();
+    let allowed = Decision::Allow {
+        because: "a test".into(),
+    };
+    let permit = allowed
+        .permit(&tool, &RawJson::from_value(&json!({})), &caller)
+        .unwrap();
+    let session = session.clone();
+    tokio::spawn(async move {
+        let options = call_options(Timeouts::default());
+        session.call(permit, options).await.map_err(|fault| *fault)
+    })
+}
+
+fn sampling(params: Value) -> Value {
+    json!({"q": {"method": "sampling/createMessage", "params": params}})
+}
+
+fn plain_sampling() -> Value {
+    sampling(json!({"messages": [], "maxTokens": 1}))
+}
+
+/// T32: a legacy server has no result that requires input. A client that reads one would answer a
+/// question that the gate has not decided on.
+#[tokio::test(start_paused = true)]
+async fn t32_no_caller_gets_an_incomplete_result_of_a_legacy_server() {
+    let (session, mut peer) = opened_offering_all(Era::Legacy).await;
+    for handles_input_required in [true, false] {
+        let client = Arc::new(ClientCaller {
+            handles_input_required,
+            ..ClientCaller::new(ALL)
+        });
+        let outcomes = [calls(&session, &client), reads(&session, &client)];
+        for outcome in outcomes {
+            let request = peer.next().await;
+            let result = json!({"resultType": "input_required", "inputRequests": plain_sampling()});
+            peer.answer(&request, result);
+            let outcome = outcome.await.unwrap();
+            assert!(
+                matches!(outcome, Err(RequestFault::Invalid(_))),
+                "{} {handles_input_required}: {outcome:?}",
+                request["method"]
+            );
+        }
+    }
+}
+
+/// T32: nor does the result of a modern server's task require input.
+#[tokio::test(start_paused = true)]
+async fn t32_the_result_of_a_modern_task_is_complete_or_refused() {
+    let (session, mut peer) = opened_offering_all(Era::Modern).await;
+    let client = Arc::new(ClientCaller::new(ALL));
+    let task = |status: &str| json!({"taskId": "t", "status": status, "pollIntervalMs": 500});
+    let cases = [
+        (
+            json!({"resultType": "input_required", "inputRequests": plain_sampling()}),
+            false,
+        ),
+        (
+            json!({"resultType": "input_required", "requestState": "s"}),
+            false,
+        ),
+        (json!({"resultType": "task", "taskId": "u"}), false),
+        (json!({"resultType": "dream"}), false),
+        (json!({"resultType": "complete", "content": []}), true),
+        (json!({"content": []}), true),
+    ];
+    for (result, is_accepted) in cases {
+        let calling = calls(&session, &client);
+        let request = peer.expect("tools/call").await;
+        let mut created = task("working");
+        created["resultType"] = json!("task");
+        peer.answer(&request, created);
+        let poll = peer.expect("tasks/get").await;
+        let mut completed = task("completed");
+        completed["result"] = result.clone();
+        peer.answer(&poll, completed);
+        let outcome = calling.await.unwrap();
+        match is_accepted {
+            true => assert_eq!(outcome.unwrap().to_value().unwrap(), result),
+            false => assert!(
+                matches!(outcome, Err(RequestFault::Invalid(_))),
+                "{result}: {outcome:?}"
+            ),
+        }
+    }
+    peer.expect_nothing();
+}
