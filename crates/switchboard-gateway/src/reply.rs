@@ -14,6 +14,7 @@ pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 pub(crate) const INVALID_PARAMS: i64 = -32602;
 pub(crate) const INTERNAL_ERROR: i64 = -32603;
 pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
+pub(crate) const URL_ELICITATION_REQUIRED: i64 = -32042;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// A JSON-RPC error.

@@ -377,11 +377,14 @@ fn response_of(
             };
             Ok(reply::completed(&result, extra))
         }
-        (Err(mut error), era) => {
-            // The modern era retired the legacy code.
-            if era == Era::Modern && error.code == reply::RESOURCE_NOT_FOUND {
-                error.code = reply::INVALID_PARAMS;
-            }
+        (Err(error), Era::Legacy) => Err(error),
+        (Err(mut error), Era::Modern) => {
+            // The modern era retired these codes.
+            error.code = match error.code {
+                reply::RESOURCE_NOT_FOUND => reply::INVALID_PARAMS,
+                reply::URL_ELICITATION_REQUIRED => reply::INTERNAL_ERROR,
+                code => code,
+            };
             Err(error)
         }
     }

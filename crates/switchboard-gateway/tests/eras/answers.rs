@@ -91,3 +91,24 @@ async fn errors_of_clients_reach_the_server_with_code_and_data() {
         stop(gateway).await;
     }
 }
+
+/// The modern era has no error that stands for a page to be visited first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_modern_client_gets_no_error_code_of_the_legacy_era() {
+    let scratch = Scratch::new();
+    let server = Chaos::new()
+        .era(Era::Legacy)
+        .tool("page", Step::error(-32042, "first this"));
+    let gateway = gateway(&scratch, &format!("{ALLOW}{}", server.entry("s").render())).await;
+    for (is_modern, code) in [(false, -32042), (true, -32603)] {
+        let mut client = client(&gateway, is_modern, "ada").await;
+        let params = json!({"name": "mcp__s__page", "arguments": {}});
+        let answer = client.request(1, "tools/call", params).await;
+        assert_eq!(
+            (&answer["error"]["code"], &answer["error"]["message"]),
+            (&json!(code), &json!("first this")),
+            "{answer}"
+        );
+    }
+    stop(gateway).await;
+}

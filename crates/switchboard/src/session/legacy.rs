@@ -273,6 +273,7 @@ impl LegacyHalf {
             {
                 self.send(peer, call, request, as_task).await
             }
+                && call.caller().capabilities().elicit_url
             _ => Err(fault),
         }
     }

@@ -207,7 +207,8 @@ impl ModernHalf {
                     )));
                 }
                 ResultKind::InputRequired { requests, .. }
-                    if call.caller().handles_input_required() =>
+                    if call.caller().handles_input_required()
+                        && responder.caller_supports(&requests) =>
                 {
                     call.gave_input.store(true, Ordering::Relaxed);
                     Box::pin(responder.permit_sampling(&requests)).await?;

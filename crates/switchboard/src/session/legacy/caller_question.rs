@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::server_requests::INVALID_PARAMS;
 use super::url_elicitation::UrlElicitations;
 use crate::caller::ElicitationKind;
 use crate::session::elicitation::{action_result, elicit_response};
 use crate::session::in_flight::InFlightCall;
-use crate::session::sampling::{REJECTED, SamplingPolicy, error_object};
+use crate::session::sampling::{self, REJECTED, SamplingPolicy, error_object};
 use crate::session::tasks;
 use crate::wire::{RawJson, RequestId};
 
@@ -45,6 +46,11 @@ impl CallerQuestion {
         let params = self.params;
         match self.kind {
             CallerQuestionKind::Sampling => {
+                // The host offers what any of its callers supports.
+                let with_tools = call.caller().capabilities().sampling_tools;
+                if let Err(fault) = sampling::check(&params, with_tools) {
+                    return ReplyBody::error(INVALID_PARAMS, &fault);
+                }
                 match call.sample(params.clone(), tool, sampling_policy).await {
                     Ok(answer) => ReplyBody::response(&params, Ok(answer)),
                     Err(refusal) => {

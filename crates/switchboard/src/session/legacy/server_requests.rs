@@ -33,7 +33,7 @@ const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "r
 
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
-const INVALID_PARAMS: i64 = -32602;
+pub(super) const INVALID_PARAMS: i64 = -32602;
 const INTERNAL_ERROR: i64 = -32603;
 const BUSY: i64 = -32000;
 

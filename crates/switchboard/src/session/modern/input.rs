@@ -82,8 +82,31 @@ impl<'a> InputResponder<'a> {
         Ok(responses)
     }
 
-    /// Passes the sampling requests among these questions through the gate. The caller answers them
-    /// itself.
+    /// Whether the caller declared support for all of these questions. One that answers them itself
+    /// gets no others.
+    pub(super) fn caller_supports(&self, requests: &[(String, RawJson)]) -> bool {
+        let supports = |request| {
+            let read = ServerInputRequest::read(request).ok()?;
+            Some(match &*read.method {
+                "elicitation/create" => {
+                    let kind = read_elicitation(&read.params_in(request).ok()?).ok()?;
+                    self.offers.answers(&kind)
+                }
+                SAMPLING_METHOD if self.offers.sampling => {
+                    let params = read.params_in(request).ok()?;
+                    sampling::check(&params, self.offers.sampling_tools).is_ok()
+                }
+                "roots/list" => self.call.caller().roots().is_some(),
+                _ => false,
+            })
+        };
+        requests
+            .iter()
+            .all(|(_, request)| supports(request) == Some(true))
+    }
+
+    /// Passes the sampling requests among these questions through the gate. The caller supports them
+    /// all, and answers them itself.
     pub(super) async fn permit_sampling(
         &self,
         requests: &[(String, RawJson)],
@@ -92,8 +115,6 @@ impl<'a> InputResponder<'a> {
             let read = ServerInputRequest::read(request)?;
             if read.method == SAMPLING_METHOD {
                 let params = read.params_in(request)?;
-                sampling::check(&params, self.offers.sampling_tools)
-                    .map_err(RequestFault::Invalid)?;
                 let sampling_policy = self.peer.receiver.options.sampling_policy.as_ref();
                 let permitted =
                     self.call

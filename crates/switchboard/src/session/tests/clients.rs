@@ -211,3 +211,127 @@ async fn t32_the_result_of_a_modern_task_is_complete_or_refused() {
     }
     peer.expect_nothing();
 }
+
+/// T31, T32: a client that answers a modern server's questions itself gets only those that it has
+/// declared support for. The host answers the others as for any caller.
+#[tokio::test(start_paused = true)]
+async fn t32_a_client_gets_no_question_that_it_did_not_declare() {
+    let form = json!({"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}});
+    let page = json!({"q": {"method": "elicitation/create", "params": {"mode": "url", "message": "?", "url": "https://x.example/p", "elicitationId": "p"}}});
+    let roots = json!({"q": {"method": "roots/list"}});
+    let unknown = json!({"q": {"method": "secrets/list", "params": {}}});
+    let with_tools = sampling(json!({"messages": [], "maxTokens": 1, "tools": []}));
+    let forms = CallerCapabilities {
+        elicit_form: true,
+        ..NOTHING
+    };
+    let plain = CallerCapabilities {
+        sampling: true,
+        ..NOTHING
+    };
+    #[derive(Debug, PartialEq)]
+    enum Expected {
+        Passed,
+        Declined,
+        Failed,
+    }
+    use Expected::{Declined, Failed, Passed};
+    let cases = [
+        (&form, ALL, Passed),
+        (&page, ALL, Passed),
+        (&with_tools, ALL, Passed),
+        (&form, forms, Passed),
+        (&page, forms, Declined),
+        (&form, NOTHING, Declined),
+        (&page, NOTHING, Declined),
+        (&plain_sampling(), plain, Passed),
+        (&with_tools, plain, Failed),
+        (&plain_sampling(), NOTHING, Failed),
+        (&roots, ALL, Failed),
+        (&unknown, ALL, Failed),
+    ];
+    let (session, mut peer) = opened_offering_all(Era::Modern).await;
+    for (questions, offers, expected) in cases {
+        let client = Arc::new(ClientCaller::new(offers));
+        let calling = calls(&session, &client);
+        let request = peer.expect("tools/call").await;
+        let required = json!({"resultType": "input_required", "inputRequests": questions, "requestState": "s"});
+        peer.answer(&request, required.clone());
+        let (mut outcome, mut declined) = (None, None);
+        let mut calling = calling;
+        tokio::select! {
+            ended = &mut calling => outcome = Some(ended.unwrap()),
+            again = peer.next() => declined = Some(again),
+        }
+        let seen = match (outcome, declined) {
+            (Some(Ok(result)), _) => {
+                assert_eq!(result.to_value().unwrap(), required);
+                Passed
+            }
+            (Some(Err(RequestFault::Invalid(_))), _) => Failed,
+            (None, Some(again)) => {
+                let answered = &again["params"]["inputResponses"];
+                assert_eq!(answered, &json!({"q": {"action": "decline"}}));
+                calling.abort();
+                let _ = calling.await;
+                peer.expect("notifications/cancelled").await;
+                Declined
+            }
+            other => panic!("{questions} {offers:?}: {other:?}"),
+        };
+        assert_eq!(seen, expected, "{questions} {offers:?}");
+        assert_eq!(client.asked(), Vec::<&str>::new(), "{questions}");
+    }
+}
+
+/// T31: a request that requires a page fails for a client that did not declare pages.
+#[tokio::test(start_paused = true)]
+async fn t31_a_client_that_did_not_declare_pages_is_sent_to_none() {
+    let (session, mut peer) = opened_offering_all(Era::Legacy).await;
+    let client = Arc::new(ClientCaller::new(CallerCapabilities {
+        elicit_form: true,
+        ..NOTHING
+    }));
+    let reading = reads(&session, &client);
+    let request = peer.expect("resources/read").await;
+    let page =
+        json!({"mode": "url", "message": "?", "url": "https://x.example/p", "elicitationId": "p"});
+    let error = json!({"code": -32042, "message": "first this", "data": {"elicitations": [page]}});
+    peer.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
+    assert!(matches!(
+        reading.await.unwrap(),
+        Err(RequestFault::ErrorResponse { code: -32042, .. })
+    ));
+    assert_eq!(client.asked(), Vec::<&str>::new());
+    peer.expect_nothing();
+}
+
+/// T32: the host's offer of tools in sampling is that of all callers, not of each.
+#[tokio::test(start_paused = true)]
+async fn t32_sampling_with_tools_reaches_no_client_that_did_not_declare_it() {
+    let (session, mut peer) = opened_offering_all(Era::Legacy).await;
+    let plain = CallerCapabilities {
+        sampling: true,
+        ..NOTHING
+    };
+    for (offers, is_refused) in [(ALL, false), (plain, true)] {
+        let client = Arc::new(ClientCaller::new(offers));
+        let reading = reads(&session, &client);
+        let request = peer.expect("resources/read").await;
+        let params = json!({"messages": [], "maxTokens": 1, "tools": []});
+        peer.send(&json!({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": params}));
+        let answer = peer.next().await;
+        match is_refused {
+            true => assert_eq!(
+                (&answer["error"]["code"], client.asked()),
+                (&json!(-32602), vec![])
+            ),
+            false => assert_eq!(
+                (&answer["result"], client.asked()),
+                (&json!({}), vec!["sampling"])
+            ),
+        }
+        peer.answer(&request, json!({}));
+        reading.await.unwrap().unwrap();
+    }
+}
