@@ -150,6 +150,32 @@ async fn a_legacy_client_calls_any_tool_as_a_task() {
     stop(gateway).await;
 }
 
+/// The task is the gateway's: a server that knows tasks would refuse the call of a plain tool, or answer
+/// with a task of its own in place of the result.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_legacy_clients_request_for_a_task_does_not_reach_the_server() {
+    for era in [Era::Legacy, Era::Modern] {
+        let scratch = Scratch::new();
+        let record = scratch.path("seen");
+        let server = Chaos::new()
+            .era(era)
+            .tool("plain", Step::text("done"))
+            .record(&record);
+        let gateway = gateway(&scratch, &format!("{ALLOW}{}", server.entry("s").render())).await;
+        let mut client = client(&gateway, false, "ada").await;
+        let params = json!({"name": "mcp__s__plain", "arguments": {}, "task": {"ttl": 60_000}});
+        let created = client.request(1, "tools/call", params).await;
+        let named = json!({"taskId": created["result"]["task"]["taskId"]});
+        let result = client.request(2, "tasks/result", named).await;
+        assert_eq!(result["result"]["content"][0]["text"], "done", "{result}");
+        let received = Record::read(&record).with_method("tools/call");
+        assert_eq!(received.len(), 1);
+        let params = received[0].params.as_ref().unwrap().get();
+        assert!(!params.contains("\"task\""), "{params}");
+        stop(gateway).await;
+    }
+}
+
 /// Tasks belong to the principal: another session may wait for the result, and answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_session_that_waits_for_a_tasks_result_answers_its_questions() {

@@ -25,7 +25,8 @@ pub(super) struct ServerRequest {
     /// The server's own name of the tool or prompt, or the URI of the resource.
     pub(super) name: Arc<str>,
     pub(super) arguments: Option<RawJson>,
-    /// The members of `params` that the host writes itself.
+    /// The members of `params` that are not the client's to pass on: the host writes them itself if the
+    /// server needs them.
     pub(super) host_members: &'static [&'static str],
     /// A member that replaces the client's own.
     pub(super) replacement: Option<(&'static str, RawJson)>,
@@ -105,7 +106,8 @@ impl ServerRequest {
             server: None,
             name,
             arguments: Some(arguments),
-            host_members: &["name", "arguments"],
+            // A task that a client asks for is the gateway's.
+            host_members: &["name", "arguments", "task"],
             replacement: None,
         })
     }
