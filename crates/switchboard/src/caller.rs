@@ -184,6 +184,12 @@ impl ForwardedParams {
     pub(crate) fn is_empty(&self) -> bool {
         self.params.is_empty() && self.meta.is_empty()
     }
+
+    /// Whether the request is sent again with what a modern server required.
+    pub(crate) fn answers_questions(&self) -> bool {
+        let is_answer = |key: &str| matches!(key, "inputResponses" | "requestState");
+        self.params.iter().any(|(key, _)| is_answer(key))
+    }
 }
 
 /// A server's log message during a call.

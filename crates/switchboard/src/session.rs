@@ -33,7 +33,7 @@ use self::modern::ModernHalf;
 use self::peer::{OutboundRequest, ParamField, Peer};
 use self::receiver::{Receiver, TaskGuard};
 use self::roots::RootChanges;
-use crate::caller::{BoxFuture, Caller};
+use crate::caller::{BoxFuture, Caller, ForwardedParams};
 use crate::catalog::Offerings;
 use crate::config::Timeouts;
 use crate::gate::Permit;
@@ -228,16 +228,17 @@ impl Session {
         let OpenOptions { server, cache, .. } = &self.peer.receiver.options;
         let call = InFlightCall::of_other(server, caller, timeouts);
         let ticket = cache.ticket();
-        if self.era.caches_results()
-            && let Some(cached) = cache.read(uri, call.caller_id())
-        {
+        // A result that depends on the caller's input is neither cached nor taken from the cache.
+        let forwarded = caller.forwarded();
+        let may_cache =
+            self.era.caches_results() && !forwarded.is_some_and(ForwardedParams::answers_questions);
+        if may_cache && let Some(cached) = cache.read(uri, call.caller_id()) {
             return Ok(cached);
         }
         let uri_json = peer::json_string(uri);
         let fields: [ParamField<'_>; 1] = [("uri", &uri_json)];
         let result = self.send(&call, "resources/read", uri, &fields).await?;
-        // A result that depends on the caller's input is not cached.
-        if self.era.caches_results() && !call.gave_input.load(Ordering::Relaxed) {
+        if may_cache && !call.gave_input.load(Ordering::Relaxed) {
             cache.store_read(ticket, uri, call.caller_id(), &result);
         }
         Ok(result)

@@ -284,6 +284,52 @@ async fn t32_a_client_gets_no_question_that_it_did_not_declare() {
     }
 }
 
+/// A retry with the client's answers is neither answered from the cache nor cached: its result
+/// depends on them.
+#[tokio::test(start_paused = true)]
+async fn a_retry_with_a_clients_answers_bypasses_the_cache() {
+    let (session, mut peer) = opened_offering_all(Era::Modern).await;
+    let fresh =
+        |of: &str| json!({"contents": [], "of": of, "ttlMs": 60_000, "cacheScope": "private"});
+    let plain = Arc::new(ClientCaller::new(ALL));
+    let retry = |member: &'static str, value: Value| {
+        let forwarded = ForwardedParams {
+            params: vec![(member.into(), RawJson::from(value))],
+            ..ForwardedParams::default()
+        };
+        Arc::new(ClientCaller {
+            forwarded,
+            ..ClientCaller::new(ALL)
+        })
+    };
+    let retries = [
+        retry("requestState", json!("s")),
+        retry("inputResponses", json!({"q": {"action": "accept"}})),
+    ];
+    // Not cached: the plain request after it is sent.
+    for retry in &retries {
+        let reading = reads(&session, retry);
+        let request = peer.expect("resources/read").await;
+        peer.answer(&request, fresh("retry"));
+        reading.await.unwrap().unwrap();
+    }
+    let reading = reads(&session, &plain);
+    let request = peer.expect("resources/read").await;
+    peer.answer(&request, fresh("plain"));
+    reading.await.unwrap().unwrap();
+    let cached = reads(&session, &plain).await.unwrap().unwrap();
+    assert_eq!(cached.to_value().unwrap(), fresh("plain"));
+    peer.expect_nothing();
+    // Not answered from the cache.
+    for retry in &retries {
+        let reading = reads(&session, retry);
+        let request = peer.expect("resources/read").await;
+        peer.answer(&request, fresh("retry"));
+        let result = reading.await.unwrap().unwrap();
+        assert_eq!(result.to_value().unwrap(), fresh("retry"));
+    }
+}
+
 /// T31: a request that requires a page fails for a client that did not declare pages.
 #[tokio::test(start_paused = true)]
 async fn t31_a_client_that_did_not_declare_pages_is_sent_to_none() {
