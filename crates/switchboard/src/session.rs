@@ -361,7 +361,6 @@ impl EraSession {
         }
     }
 
-    /// Whether results may be cached: only modern servers say for how long.
     /// Refuses the result of a request that belongs to no caller if it is not complete.
     fn check_complete(&self, result: &RawJson) -> Result<(), RequestFault> {
         match self {
@@ -371,6 +370,7 @@ impl EraSession {
         }
     }
 
+    /// Whether results may be cached: only modern servers say for how long.
     fn caches_results(&self) -> bool {
         matches!(self, Self::Modern(_))
     }

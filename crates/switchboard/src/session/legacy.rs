@@ -81,6 +81,10 @@ impl EraInbound for LegacyInbound {
         server_requests::refuse_oversized(receiver, id);
     }
 
+    fn cancelled(&self, receiver: &Receiver, id: RequestId) {
+        receiver.server_requests.withdraw(&id);
+    }
+
     fn is_subscribed(&self, _: &Receiver, _: Option<&RawJson>, _: MessageOrigin) -> bool {
         true
     }
@@ -99,8 +103,8 @@ impl EraInbound for LegacyInbound {
     }
 }
 
-/// Refuses a result that claims to be incomplete. The caller that handles required input would take it
-/// for the question of a modern server, whose sampling requests the gate has decided on.
+/// Refuses a result that claims to be incomplete. A caller could take it for the question of a modern
+/// server, whose sampling requests the gate has decided on.
 #[inline]
 pub(super) fn check_complete(result: RawJson) -> Result<RawJson, Box<RequestFault>> {
     match is_plainly_complete(&result) {
@@ -109,11 +113,11 @@ pub(super) fn check_complete(result: RawJson) -> Result<RawJson, Box<RequestFaul
     }
 }
 
+#[cold]
 fn refuse_incomplete(result: RawJson) -> Result<RawJson, Box<RequestFault>> {
     match result.member("resultType") {
         None | Some("\"complete\"") => Ok(result),
         Some(kind) => Err(Box::new(RequestFault::Invalid(format!(
-#[cold]
             "resultType {}, which its protocol version does not have",
             quoted(kind)
         )))),
@@ -269,11 +273,11 @@ impl LegacyHalf {
                 data: Some(data),
                 ..
             } if peer.receiver.options.offers.elicit_url
+                && call.caller().capabilities().elicit_url
                 && url_elicitation::visit_pages(peer, call, data).await? =>
             {
                 self.send(peer, call, request, as_task).await
             }
-                && call.caller().capabilities().elicit_url
             _ => Err(fault),
         }
     }

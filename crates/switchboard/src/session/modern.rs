@@ -22,7 +22,7 @@ use super::result_kind::ResultKind;
 use super::{Hello, RequestFault, RequestResult, Revision};
 use crate::catalog::parameters;
 use crate::gate::Permit;
-use crate::transport::MessageOrigin;
+use crate::transport::{MessageOrigin, TransportFault};
 use crate::wire::{RawJson, RequestId, TOOLS_CALL};
 
 mod discover;
@@ -62,6 +62,17 @@ impl EraInbound for ModernInbound {
 
     fn oversized_request(&self, receiver: &Receiver, _: &RequestId) {
         receiver.deviations().forbidden_requests += 1;
+    }
+
+    /// Where there is no stream to close, a server ends a subscription so. A caller's request needs a
+    /// response.
+    fn cancelled(&self, receiver: &Receiver, id: RequestId) {
+        let RequestId::Number(id) = id else { return };
+        let lost = TransportFault::Lost("the server ended the request".to_owned());
+        let fault = RequestFault::Transport(lost);
+        if receiver.pending.fail_without_caller(id, fault) {
+            receiver.close_exchange(id);
+        }
     }
 
     /// A notification must name an open `subscriptions/listen` request.

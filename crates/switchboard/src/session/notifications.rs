@@ -35,8 +35,8 @@ impl Receiver {
                 if let Some(CancelledParams { request_id }) =
                     params.and_then(|params| params.decode().ok())
                 {
-                    self.server_requests
-                        .withdraw(&RequestId::read(request_id.get()));
+                    let id = RequestId::read(request_id.get());
+                    self.era().cancelled(self, id);
                 }
             }
             _ if !self.era().is_subscribed(self, params, origin) => {}

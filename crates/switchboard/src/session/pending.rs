@@ -312,6 +312,19 @@ impl PendingRequests {
         is_pending
     }
 
+    /// Fails a request that belongs to no caller. False if no such request with this id is pending.
+    pub(super) fn fail_without_caller(&self, id: u64, fault: RequestFault) -> bool {
+        let mut table = self.table();
+        let request = table.awaited(id);
+        if request.is_none_or(|request| request.call.is_some()) {
+            return false;
+        }
+        let waiter = table.fail(id, fault);
+        drop(table);
+        waiter.into_iter().for_each(Waiter::wake);
+        true
+    }
+
     /// Stops waiting for a request. True if its response had not arrived.
     pub(super) fn abandon(&self, id: u64) -> bool {
         self.table().abandon(id).is_some()

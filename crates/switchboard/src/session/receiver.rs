@@ -68,6 +68,9 @@ pub(super) trait EraInbound: Send + Sync {
     /// Refuses a request of the server that was too large to be read.
     fn oversized_request(&self, receiver: &Receiver, id: &RequestId);
 
+    /// Handles the cancellation of a request by the server.
+    fn cancelled(&self, receiver: &Receiver, id: RequestId);
+
     /// Whether a reported change was subscribed to.
     fn is_subscribed(
         &self,
@@ -215,6 +218,13 @@ impl Receiver {
             &notification("notifications/cancelled", &params),
             Some("notifications/cancelled"),
         );
+    }
+
+    /// Ends the exchange of a request that the server has cancelled, if the transport has one.
+    pub(super) fn close_exchange(&self, id: u64) {
+        if let Some(transport) = self.transport.get().and_then(Weak::upgrade) {
+            transport.cancel(id);
+        }
     }
 
     pub(super) fn end(&self, reason: &str) {

@@ -349,6 +349,34 @@ async fn lists_are_requested_again_after_a_gap_between_streams() {
     assert_eq!(seen, [false, false, true, false]);
 }
 
+/// On stdio a server has no stream to close: it ends a subscription by a notification.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_the_server_cancels_is_opened_again() {
+    let declared = json!({"tools": {"listChanged": true}});
+    let (session, mut peer, _) = offered(Era::Modern, declared, plain()).await;
+    let wanted = json!({"toolsListChanged": true});
+    let cancelled = |id: &Value| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    let first = peer.expect_listen(wanted.clone()).await;
+    peer.acknowledge(&first, wanted.clone());
+    // A server cannot end any other request so.
+    let reading = read(&session, "a:b", "me");
+    let request = peer.expect("resources/read").await;
+    peer.send(&cancelled(&request["id"]));
+    peer.send(&cancelled(&json!("1")));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    peer.expect_nothing();
+    peer.answer(&request, json!({"contents": []}));
+    reading.await.unwrap().unwrap();
+
+    let began = tokio::time::Instant::now();
+    peer.send(&cancelled(&first["id"]));
+    let second = peer.expect_listen(wanted.clone()).await;
+    assert_eq!(began.elapsed(), Duration::from_secs(1));
+    peer.acknowledge(&second, wanted);
+    // Changes between the two were not reported.
+    session.list_changed().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_new_subscription_does_not_wait_for_the_delay_after_an_ended_stream() {
     let declared = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
