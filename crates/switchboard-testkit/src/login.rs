@@ -34,6 +34,8 @@ pub struct LoginTerms {
     pub renews: bool,
     /// The response of the token endpoint instead of a token: status and body.
     pub token_fault: Option<(u16, Value)>,
+    /// Clients that the authorization server no longer knows: its token endpoint rejects them.
+    pub forgotten_clients: Vec<String>,
     /// Whether a response of the token endpoint is held back; the token is exchanged all the same.
     pub holds_tokens: bool,
     /// `iss` of the response; `None` sends none.
@@ -89,6 +91,7 @@ impl LoginServer {
             expires_in: Some(3600),
             renews: true,
             token_fault: None,
+            forgotten_clients: Vec::new(),
             holds_tokens: false,
             iss: Some(format!("http://{authority}/as1")),
             denied: None,
@@ -272,6 +275,9 @@ impl State {
             return Answer::json(*status, body);
         }
         let field = |name: &str| request.fields.get(name).cloned().unwrap_or_default();
+        if self.terms.forgotten_clients.contains(&field("client_id")) {
+            return Answer::json(401, &json!({ "error": "invalid_client" }));
+        }
         let refused = || Answer::json(400, &json!({ "error": "invalid_grant" }));
         let scope = match field("grant_type").as_str() {
             "authorization_code" => match self.codes.remove(&field("code")) {

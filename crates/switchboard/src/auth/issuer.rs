@@ -56,6 +56,8 @@ pub(super) struct IssuerFault {
     pub(super) fact: String,
     /// Whether it rejected our credentials, so that a retry is useless.
     pub(super) is_final: bool,
+    /// Whether it rejected our client: it may have forgotten a registration, or its secret has expired.
+    pub(super) rejects_client: bool,
 }
 
 /// The parsed `WWW-Authenticate` header.
@@ -254,10 +256,7 @@ impl Issuer {
         now: SystemTime,
     ) -> Result<Login, IssuerFault> {
         let Some(refresh_token) = &login.refresh_token else {
-            return Err(IssuerFault {
-                fact: "the login has expired".to_owned(),
-                is_final: true,
-            });
+            return Err(final_fault("the login has expired"));
         };
         let token = json!({
             "access_token": login.access_token.expose(), "token_type": "bearer", "refresh_token": refresh_token.expose(),
@@ -510,4 +509,15 @@ pub(super) fn quoted(words: &str) -> String {
     let cut: String = line.chars().take(MAX_QUOTED_CHARACTERS).collect();
     let more = if cut.len() < line.len() { "…" } else { "" };
     format!("{}{more}", escaped_line(&cut))
+    // The library has no variant for it.
+    let rejects_client = said.contains("error response: invalid_client");
 }
+        rejects_client,
+        rejects_client: false,
+    }
+}
+
+pub(super) fn final_fault(fact: &str) -> IssuerFault {
+    IssuerFault {
+        is_final: true,
+        ..fault(fact)

@@ -119,12 +119,66 @@ pub(super) struct LoginTrigger<'a> {
     pub(super) explicit: bool,
 }
 
-/// Logs a person in on the login page.
+/// A login on the page that failed.
+struct FailedLogin {
+    fault: LoginFault,
+    /// The authorization server, and the client that it rejected.
+    rejected: Option<(String, String)>,
+}
+
+impl From<LoginFault> for FailedLogin {
+    fn from(fault: LoginFault) -> Self {
+        Self {
+            fault,
+            rejected: None,
+        }
+    }
+}
+
+/// Logs a person in on the login page. A registration that its authorization server no longer knows
+/// is replaced, once, and the page shown again.
 pub(super) async fn log_in_with_page(
     target: &Arc<AuthTarget>,
     trigger: LoginTrigger<'_>,
     opener: &dyn Opener,
 ) -> Result<Login, LoginFault> {
+    let FailedLogin { fault, rejected } = match show_page_and_redeem(target, trigger, opener).await
+    {
+        Ok(login) => return Ok(login),
+        Err(failed) => failed,
+    };
+    let is_forgotten = match rejected {
+        Some((issuer, client_id)) => forget_registration(target, &issuer, &client_id).await?,
+        None => false,
+    };
+    if !is_forgotten {
+        return Err(fault);
+    }
+    let second = show_page_and_redeem(target, trigger, opener).await;
+    second.map_err(|failed| failed.fault)
+}
+
+/// Forgets a registration that its authorization server rejected; false if it is none of ours.
+async fn forget_registration(
+    target: &Arc<AuthTarget>,
+    issuer: &str,
+    client_id: &str,
+) -> Result<bool, LoginFault> {
+    let fail = |fault| LoginFault::new(&target.server, LoginFaultReason::Vault(fault));
+    let _lock = target.lock().await.map_err(fail)?;
+    let mut record = target.load().await.map_err(fail)?;
+    let is_forgotten = record.forget_registration(issuer, client_id);
+    if is_forgotten {
+        target.save(&record).await.map_err(fail)?;
+    }
+    Ok(is_forgotten)
+}
+
+async fn show_page_and_redeem(
+    target: &Arc<AuthTarget>,
+    trigger: LoginTrigger<'_>,
+    opener: &dyn Opener,
+) -> Result<Login, FailedLogin> {
     let fail = |reason| LoginFault::new(&target.server, reason);
     let of_issuer = |fault: IssuerFault| fail(LoginFaultReason::Issuer(fault.fact));
     let mut issuer = discover(target, trigger).await?;
@@ -160,7 +214,10 @@ pub(super) async fn log_in_with_page(
     let login = issuer
         .redeem(code, &state, returned.iss.as_deref(), request)
         .await
-        .map_err(of_issuer)?;
+        .map_err(|fault| FailedLogin {
+            rejected: (fault.rejects_client).then(|| (issuer.id.clone(), who.client_id.clone())),
+            fault: of_issuer(fault),
+        })?;
     save(target, &login, registration).await?;
     Ok(login)
 }

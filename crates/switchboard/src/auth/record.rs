@@ -85,6 +85,15 @@ impl Registration {
 }
 
 impl LoginRecord {
+    /// Forgets a registration that its authorization server rejects. False if there is no such
+    /// registration of ours: a configured client id is a person's to change.
+    pub(super) fn forget_registration(&mut self, issuer: &str, client_id: &str) -> bool {
+        let is_rejected =
+            |known: &Registration| known.client_id == client_id && !known.is_configured;
+        let has_it = self.registrations.get(issuer).is_some_and(is_rejected);
+        has_it && self.registrations.remove(issuer).is_some()
+    }
+
     pub(super) fn read(text: &Secret) -> Result<Self, VaultFault> {
         serde_json::from_str(text.expose())
             .map_err(|_| VaultFault("the stored login cannot be read".to_owned()))

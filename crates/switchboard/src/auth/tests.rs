@@ -803,6 +803,48 @@ async fn the_client_id_is_chosen_in_the_specifications_order() {
     assert_eq!(test.server.seen_at("/as1/register").len(), 1);
 }
 
+/// A registration may be lost at the authorization server, or its secret expire: the next login
+/// registers once more, and so does the one that is rejected for it.
+#[tokio::test]
+async fn a_client_that_the_authorization_server_forgot_is_registered_once_more() {
+    let test = LoginTest::new().with_logins();
+    let asked = || -> Vec<String> {
+        let pages = test.server.seen_at("/as1/authorize").into_iter();
+        pages.map(|page| page.fields["client_id"].clone()).collect()
+    };
+    let forget = |client: &str| {
+        let client = client.to_owned();
+        test.server
+            .set(|terms| terms.forgotten_clients.push(client));
+    };
+    test.login().await.unwrap();
+    forget(&asked()[0]);
+    test.login().await.unwrap();
+    let [first, again, second] = asked().try_into().unwrap();
+    assert_eq!(first, again);
+    assert_ne!(first, second);
+
+    // While a token is refreshed: no page is shown for the lost client.
+    let credentials = test.credentials();
+    let sent = header(&*credentials).await;
+    test.server.end_tokens();
+    forget(&second);
+    test.refused(&*credentials, 401, "", sent.as_ref())
+        .await
+        .unwrap();
+    assert_ne!(header(&*credentials).await, sent);
+    assert_eq!(asked().len(), 4);
+    assert_eq!(test.server.seen_at("/as1/register").len(), 3);
+
+    // A new registration that is rejected is not replaced.
+    let test = LoginTest::new();
+    let rejects = (401, json!({ "error": "invalid_client" }));
+    test.server.set(|terms| terms.token_fault = Some(rejects));
+    let refused = test.login().await.unwrap_err();
+    assert!(refused.contains("invalid_client"), "{refused}");
+    assert_eq!(test.server.seen_at("/as1/register").len(), 1);
+}
+
 /// SEP-2350: a step-up also requests the earlier scopes; F19: once.
 #[tokio::test]
 async fn f19_a_step_up_requests_missing_scopes_once() {

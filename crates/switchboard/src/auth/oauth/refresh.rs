@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::OAuthState;
-use crate::auth::issuer::{Issuer, IssuerFault, fault};
+use crate::auth::issuer::{Issuer, IssuerFault, fault, final_fault};
 use crate::auth::record::{Login, LoginRecord, Registration};
 use crate::auth::{VaultFault, VaultLock, issuer_binding};
 use crate::secret::Secret;
@@ -71,14 +71,8 @@ impl OAuthState {
         sent: Option<&Secret>,
         challenge: Option<&str>,
     ) -> Result<Option<PreparedRefresh>, IssuerFault> {
-        let refuse = |fact: &str| IssuerFault {
-            fact: fact.to_owned(),
-            is_final: true,
-        };
-        let kept = |fault: VaultFault| IssuerFault {
-            fact: fault.0,
-            is_final: false,
-        };
+        let refuse = final_fault;
+        let kept = |VaultFault(fact)| fault(&fact);
         let lock = self.target.lock().await.map_err(kept)?;
         let record = self.target.load().await.map_err(kept)?;
         let Some(login) = record.login.clone() else {
@@ -147,18 +141,20 @@ impl OAuthState {
                 self.set_login(Some(login));
                 Ok(())
             }
-            Err(fault) if fault.is_final => {
-                // The refresh token would be rejected again; the access token may last a while.
+            Err(fault)
+                if fault.is_final
+                    || fault.rejects_client
+                        && record.forget_registration(&login.issuer, &login.client_id) =>
+            {
+                // The refresh token would be rejected again, also with a new client; the access token
+                // may last a while.
                 record.login = Some(Login {
                     refresh_token: None,
                     ..login
                 });
                 let _ = self.target.save(&record).await;
                 self.set_login(record.login);
-                Err(IssuerFault {
-                    fact: "the login has expired".to_owned(),
-                    is_final: true,
-                })
+                Err(final_fault("the login has expired"))
             }
             Err(fault) => Err(fault),
         }
