@@ -291,33 +291,53 @@ impl Issuer {
 
     /// Logs in with client credentials.
     pub(super) async fn log_in_with_client_credentials(
-        self,
+        mut self,
         client_proof: &ClientProof,
-        resource: &Url,
+        server: &Url,
         request: TokenRequest<'_>,
     ) -> Result<Login, IssuerFault> {
+        let resource = self.resource().await;
+        let resource = resource.unwrap_or_else(|| server.to_string());
         match client_proof {
             ClientProof::Secret(secret) => self.log_in_with_secret(secret, resource, request).await,
             ClientProof::Key(key) => {
                 let (http, metadata) = (&self.http, &self.metadata);
-                let token =
-                    client_assertion::exchange(http, metadata, key, resource, request).await?;
-                self.login(&token, request, None)
+                let exchanged =
+                    client_assertion::exchange(http, metadata, key, server, &resource, request);
+                self.login(&exchanged.await?, request, None)
             }
         }
+    }
+
+    /// The resource that tokens are requested for: the one that the server's metadata names, else the
+    /// server's address. The library shows it only in the address of a login page.
+    async fn resource(&mut self) -> Option<String> {
+        let mut metadata = self.metadata.clone();
+        metadata.response_types_supported = None;
+        metadata.code_challenge_methods_supported = Some(vec!["S256".to_owned()]);
+        self.manager.set_metadata(metadata);
+        let any_client = OAuthClientConfig::new("client", "http://127.0.0.1/");
+        let page = match self.manager.configure_client(any_client) {
+            Ok(()) => self.manager.get_authorization_url(&[]).await.ok(),
+            Err(_) => None,
+        };
+        self.manager.set_metadata(self.metadata.clone());
+        let page = Url::parse(&page?).ok()?;
+        let (_, resource) = page.query_pairs().find(|(name, _)| name == "resource")?;
+        Some(resource.into_owned()).filter(|resource| !resource.is_empty())
     }
 
     async fn log_in_with_secret(
         mut self,
         secret: &Secret,
-        resource: &Url,
+        resource: String,
         request: TokenRequest<'_>,
     ) -> Result<Login, IssuerFault> {
         let who = ClientCredentialsConfig::ClientSecret {
             client_id: request.client_id.to_owned(),
             client_secret: secret.expose().to_owned(),
             scopes: request.requested.to_vec(),
-            resource: Some(resource.to_string()),
+            resource: Some(resource),
         };
         let refuse = |error: AuthError| from_auth(&error, "logging in");
         self.manager
@@ -489,10 +509,13 @@ fn from_auth(error: &AuthError, doing: &str) -> IssuerFault {
         AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired
     );
     let said = error.to_string();
+    // The library has no variant for it.
+    let rejects_client = said.contains("error response: invalid_client");
     let said = said.strip_prefix("Registration failed: ").unwrap_or(&said);
     IssuerFault {
         fact: format!("{doing} failed: {}", quoted(said)),
         is_final,
+        rejects_client,
     }
 }
 
@@ -500,6 +523,14 @@ pub(super) fn fault(fact: &str) -> IssuerFault {
     IssuerFault {
         fact: fact.to_owned(),
         is_final: false,
+        rejects_client: false,
+    }
+}
+
+pub(super) fn final_fault(fact: &str) -> IssuerFault {
+    IssuerFault {
+        is_final: true,
+        ..fault(fact)
     }
 }
 
@@ -509,15 +540,4 @@ pub(super) fn quoted(words: &str) -> String {
     let cut: String = line.chars().take(MAX_QUOTED_CHARACTERS).collect();
     let more = if cut.len() < line.len() { "…" } else { "" };
     format!("{}{more}", escaped_line(&cut))
-    // The library has no variant for it.
-    let rejects_client = said.contains("error response: invalid_client");
 }
-        rejects_client,
-        rejects_client: false,
-    }
-}
-
-pub(super) fn final_fault(fact: &str) -> IssuerFault {
-    IssuerFault {
-        is_final: true,
-        ..fault(fact)

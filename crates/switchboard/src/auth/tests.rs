@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use switchboard_testkit::LoginServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -957,6 +957,50 @@ async fn client_credentials_log_in_with_a_secret_or_a_key() {
     let signed = by(None, Some(key.display().to_string()), "private_key_jwt").await;
     assert_eq!(signed.fields["client_assertion"].split('.').count(), 3);
     assert_eq!(signed.fields["grant_type"], "client_credentials");
+}
+
+/// The server's metadata names the resource, whoever logs in.
+#[tokio::test]
+async fn a_program_requests_a_token_for_the_same_resource_as_a_person() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key.pem");
+    std::fs::write(&key, KEY).unwrap();
+    let requested = async |auth: HttpAuth, methods: &str, is_machine_only: bool| {
+        let mut test = LoginTest::new();
+        test.auth = auth;
+        let whole_server = format!("http://{}", test.server.authority);
+        let mut metadata = json!({ "token_endpoint_auth_methods_supported": [methods] });
+        if is_machine_only {
+            metadata["grant_types_supported"] = json!(["client_credentials"]);
+            metadata["response_types_supported"] = json!([]);
+            metadata["code_challenge_methods_supported"] = Value::Null;
+        }
+        test.server.set(|terms| {
+            terms.resource = json!({ "resource": whole_server });
+            terms.metadata = metadata;
+        });
+        test.login().await.unwrap();
+        let request = test.server.seen_at("/as1/token").remove(0);
+        assert_eq!(request.fields["resource"], whole_server, "{methods}");
+    };
+    let program = HttpAuth {
+        grant: OAuthGrant::ClientCredentials,
+        client_id: Some("robot".to_owned()),
+        ..HttpAuth::default()
+    };
+    let with_secret = HttpAuth {
+        client_secret: Some(Secret::new("canary-client")),
+        ..program.clone()
+    };
+    let with_key = HttpAuth {
+        client_key: Some(key.display().to_string()),
+        ..program
+    };
+    requested(HttpAuth::default(), "none", false).await;
+    for is_machine_only in [false, true] {
+        requested(with_secret.clone(), "client_secret_post", is_machine_only).await;
+        requested(with_key.clone(), "private_key_jwt", is_machine_only).await;
+    }
 }
 
 #[tokio::test]

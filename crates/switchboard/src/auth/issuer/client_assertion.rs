@@ -27,13 +27,14 @@ pub(super) async fn exchange(
     http: &GuardedHttp,
     metadata: &AuthorizationMetadata,
     key: &ClientKey,
-    resource: &Url,
+    server: &Url,
+    resource: &str,
     request: TokenRequest<'_>,
 ) -> Result<OAuthTokenResponse, IssuerFault> {
     check_support(metadata, key)?;
     let endpoint = Url::parse(&metadata.token_endpoint)
         .ok()
-        .filter(|endpoint| is_safe_endpoint(resource, endpoint))
+        .filter(|endpoint| is_safe_endpoint(server, endpoint))
         .ok_or_else(|| fault("logging in failed: its token endpoint is not an HTTPS address"))?;
     let issuer = metadata.issuer.as_deref().ok_or_else(|| {
         fault("logging in failed: its authorization server does not name its issuer, which a signed assertion is addressed to")
@@ -79,11 +80,11 @@ fn check_support(metadata: &AuthorizationMetadata, key: &ClientKey) -> Result<()
 }
 
 /// HTTPS, or HTTP between two addresses of this machine.
-fn is_safe_endpoint(resource: &Url, endpoint: &Url) -> bool {
+fn is_safe_endpoint(server: &Url, endpoint: &Url) -> bool {
     let is_local = |url: &Url| url.host().is_some_and(|host| is_this_machine(&host));
     match endpoint.scheme() {
         "https" => true,
-        "http" => is_local(resource) && is_local(endpoint),
+        "http" => is_local(server) && is_local(endpoint),
         _ => false,
     }
 }
@@ -104,7 +105,7 @@ fn sign(key: &ClientKey, client_id: &str, issuer: &str, now: SystemTime) -> Opti
     Some(format!("{signed}.{signature}"))
 }
 
-fn form(assertion: &str, resource: &Url, scopes: &[String]) -> String {
+fn form(assertion: &str, resource: &str, scopes: &[String]) -> String {
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials")
         .append_pair(
@@ -115,7 +116,7 @@ fn form(assertion: &str, resource: &Url, scopes: &[String]) -> String {
     if !scopes.is_empty() {
         form.append_pair("scope", &scopes.join(" "));
     }
-    form.append_pair("resource", resource.as_str());
+    form.append_pair("resource", resource);
     form.finish()
 }
 
