@@ -226,11 +226,12 @@ fn open(text: &str, keep: &dyn Fn(&str) -> RawJson) -> Result<Incoming, NotJson>
             method,
             params: envelope.params.map(keep),
         }),
-        (None, Some(id), Some(result), None) => Ok(Incoming::Result {
+        // Some servers write both members, one of them null.
+        (None, Some(id), Some(result), None | Some("null")) => Ok(Incoming::Result {
             id,
             result: keep(result),
         }),
-        (None, id, None, Some(error)) => Ok(Incoming::Error {
+        (None, id, None | Some("null"), Some(error)) => Ok(Incoming::Error {
             id,
             error: keep(error),
         }),
@@ -346,6 +347,26 @@ mod tests {
             Ok(vec![Incoming::Error {
                 id: None,
                 error: raw(r#"{"code":-32700,"message":"m"}"#),
+            }]),
+        );
+        // Some servers write both members of a response.
+        let answered = |id: u64, result: &str| Incoming::Result {
+            id: RequestId::Number(id),
+            result: raw(result),
+        };
+        check(
+            r#"{"id":1,"result":{},"error":null}"#,
+            Ok(vec![answered(1, "{}")]),
+        );
+        check(
+            r#"{"error":null,"id":1,"result":null}"#,
+            Ok(vec![answered(1, "null")]),
+        );
+        check(
+            r#"{"id":1,"result":null,"error":{"code":1,"message":"m"}}"#,
+            Ok(vec![Incoming::Error {
+                id: Some(RequestId::Number(1)),
+                error: raw(r#"{"code":1,"message":"m"}"#),
             }]),
         );
         for junk in [
