@@ -11,10 +11,28 @@ pub(super) fn deliver_text(
     inbound: &dyn Inbound,
 ) -> usize {
     let mut count = 0;
-    if read_text(text, keep, inbound, &mut count).is_err() && !text.trim_ascii().is_empty() {
-        inbound.not_a_message(text);
+    if read_text(text, &keep, inbound, &mut count).is_err() {
+        handle_unreadable(text, &keep, inbound, &mut count);
     }
     count
+}
+
+/// Delivers what follows a byte order mark, with which some servers begin their output. Any other text
+/// is not a message.
+#[cold]
+fn handle_unreadable(
+    text: &[u8],
+    keep: &dyn Fn(&str) -> RawJson,
+    inbound: &dyn Inbound,
+    count: &mut usize,
+) {
+    let rest = text.strip_prefix(b"\xEF\xBB\xBF");
+    if rest.is_some_and(|rest| read_text(rest, keep, inbound, count).is_ok()) {
+        return;
+    }
+    if !rest.unwrap_or(text).trim_ascii().is_empty() {
+        inbound.not_a_message(text);
+    }
 }
 
 #[inline]
@@ -107,6 +125,17 @@ mod tests {
                 "4 bytes"
             ]
         );
+    }
+
+    /// A server on Windows may begin its output with a byte order mark.
+    #[test]
+    fn a_message_after_a_byte_order_mark_is_delivered() {
+        let lines = [
+            &b"\xEF\xBB\xBF{\"id\":1,\"result\":1}"[..],
+            b"\xEF\xBB\xBF",
+            b"\xEF\xBB\xBF[]x",
+        ];
+        assert_eq!(delivered(&lines), ["Number(1) answered", "6 bytes"]);
     }
 
     #[test]

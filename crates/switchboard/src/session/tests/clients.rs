@@ -212,7 +212,7 @@ async fn t32_the_result_of_a_modern_task_is_complete_or_refused() {
     peer.expect_nothing();
 }
 
-/// T31, T32: a client that answers a modern server's questions itself gets only those that it has
+/// T32: a client that answers a modern server's questions itself gets only those that it has
 /// declared support for. The host answers the others as for any caller.
 #[tokio::test(start_paused = true)]
 async fn t32_a_client_gets_no_question_that_it_did_not_declare() {
