@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use switchboard::call::CallError;
+use switchboard::catalog::{Unresolved, Withheld};
 use switchboard::config::ConfigErrors;
 use switchboard::server::{NotReady, State};
 use switchboard::session::RequestFault;
@@ -169,10 +170,15 @@ impl From<CallError> for Failure {
         let message = error.to_string();
         match error {
             CallError::Unresolved { name, why } => {
-                let hint = match why.to_string() {
-                    // What was probably meant, or why it is withheld.
-                    suggestion if !suggestion.is_empty() => suggestion,
-                    _ => format!("{} lists the tools", hints::command(&["tools"])),
+                let nearest = match why {
+                    Unresolved::Withheld(Withheld { server, .. }) => {
+                        return Self::new(Code::Usage, message).server(server);
+                    }
+                    unknown => unknown.to_string(),
+                };
+                let hint = match nearest.is_empty() {
+                    true => format!("{} lists the tools", hints::command(&["tools"])),
+                    false => nearest,
                 };
                 Self::new(Code::Usage, format!("no tool {name:?}")).hint(hint)
             }

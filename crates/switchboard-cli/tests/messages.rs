@@ -135,7 +135,7 @@ fn a_typing_error_gets_a_suggestion() {
             "--yes",
         ],
         3,
-        "error: server \"demo\": no answer within 300ms; raise the limit with --timeout SECS, or with `call_timeout_max` in its entry",
+        "error: server \"demo\": not completed within 300 ms; raise the limit with --timeout SECS, or with `call_timeout_max` in its entry",
     );
 }
 

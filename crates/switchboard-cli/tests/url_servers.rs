@@ -462,7 +462,7 @@ fn p1_f26_a_call_ends_at_its_limit_while_its_server_floods() {
             .read_to_string(&mut stderr)
             .unwrap();
         assert_eq!(status.code(), Some(3), "{stderr}");
-        assert!(stderr.contains("no answer within 2s"), "{stderr}");
+        assert!(stderr.contains("not completed within 2 s"), "{stderr}");
     }
 }
 

@@ -20,6 +20,7 @@ use foldhash::fast::RandomState;
 
 use crate::config::{Fingerprint, ServerConfig};
 use crate::name::{AssignedNames, ExposedName, ServerName, ToolId, ToolName};
+use crate::untrusted::quoted;
 
 pub use annotations::ToolAnnotations;
 pub use builtin_names::BUILTIN_NAMES;
@@ -136,7 +137,8 @@ pub enum Unresolved {
     Withheld(Withheld),
 }
 
-/// Displays the nearest names or why the tool is withheld; empty if there is neither.
+/// Displays the nearest names, or the server, the tool and why it is withheld; empty if there is
+/// neither.
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -144,8 +146,10 @@ impl fmt::Display for Unresolved {
             Self::Unknown { nearest } => write!(f, "did you mean {}?", nearest.join(", ")),
             Self::Withheld(withheld) => write!(
                 f,
-                "server \"{}\" offers it, but it is withheld: {}",
-                withheld.server, withheld.reason
+                "server \"{}\": tool {} is withheld: {}",
+                withheld.server,
+                quoted(withheld.tool.as_wire()),
+                withheld.reason
             ),
         }
     }

@@ -65,6 +65,9 @@ mod panics;
 #[doc(hidden)]
 pub mod sync;
 
+/// Durations in messages.
+mod duration_text;
+
 /// Line diffs for display.
 #[doc(hidden)]
 pub mod line_diff;

@@ -104,7 +104,7 @@ fn s4_20_s4_22_a_lost_connection_and_a_timeout_are_errors_and_no_crash() {
     check(
         &["call", "mcp__frail__hang", "--timeout", "0.3"],
         3,
-        "no answer within 300ms",
+        "not completed within 300 ms",
     );
     let ran = run(&fixture, &["call", "mcp__frail__ok", "--yes"]);
     assert_eq!(

@@ -19,7 +19,7 @@ use crate::untrusted::escaped_line;
 #[non_exhaustive]
 pub enum CallError {
     /// No such tool.
-    #[error("no tool {name:?}{}", suggestion(.why))]
+    #[error("{}", unresolved(.name, .why))]
     Unresolved {
         /// The name as given.
         name: String,
@@ -233,18 +233,19 @@ fn whose(server: &ServerName) -> String {
     }
 }
 
-fn suggestion(why: &Unresolved) -> String {
-    let why = why.to_string();
-    if why.is_empty() {
-        why
-    } else {
-        format!("; {why}")
+fn unresolved(name: &str, why: &Unresolved) -> String {
+    match why {
+        Unresolved::Unknown { nearest } if nearest.is_empty() => format!("no tool {name:?}"),
+        Unresolved::Unknown { .. } => format!("no tool {name:?}; {why}"),
+        Unresolved::Withheld(_) => why.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::Withheld;
+    use crate::name::ToolName;
     use crate::transport::TransportFault;
 
     #[test]
@@ -288,5 +289,40 @@ mod tests {
         }
         let removed = CallError::Replaced { server };
         assert!(!removed.may_have_run());
+    }
+
+    #[test]
+    fn an_error_names_the_server_the_tool_and_the_limit() {
+        let server = ServerName::new("files").expect("a valid name");
+        let late = |after, total| CallError::Request {
+            server: server.clone(),
+            fault: RequestFault::Timeout { after, total },
+            detail: None,
+            hint: None,
+        };
+        let withheld = |tool: &str| CallError::Unresolved {
+            name: "files__read".to_owned(),
+            why: Unresolved::Withheld(Withheld {
+                server: server.clone(),
+                tool: ToolName::new(tool),
+                reason: "its schema is not an object".to_owned(),
+            }),
+        };
+        for (error, expected) in [
+            (
+                late(Duration::from_secs(30), true),
+                "server \"files\": not completed within 30 s",
+            ),
+            (
+                late(Duration::from_millis(1_500), false),
+                "server \"files\": no answer or progress within 1.5 s",
+            ),
+            (
+                withheld("read"),
+                "server \"files\": tool \"read\" is withheld: its schema is not an object",
+            ),
+        ] {
+            assert_eq!(error.to_string(), expected);
+        }
     }
 }

@@ -39,11 +39,10 @@ impl HostState {
         else {
             return Err(definition_changed(tool));
         };
-        let limit = context
-            .deadline
-            .within(context.deadline.timeouts(tool).call_max);
+        let limit = context.deadline.timeouts(tool).call_max;
+        let rest = context.deadline.within(limit);
         let running = implementation.call(permit.arguments(), permit.caller());
-        match timeout(limit, running).await {
+        match timeout(rest, running).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(why)) => Ok(CallResult::failure(why)),
             Err(_) => Err(CallError::Request {

@@ -183,7 +183,7 @@ impl ConnectAttempt {
                 };
                 return Err(self
                     .failed(
-                        format!("connected, but could not be listed: {fault}"),
+                        format!("connected, but listing its tools failed: {fault}"),
                         retry,
                     )
                     .await);

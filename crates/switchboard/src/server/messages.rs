@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::ConnectStep;
 use super::switching::EraOutcome;
+use crate::duration_text::duration_text;
 use crate::launch::Exit;
 use crate::name::ServerName;
 use crate::session::{Era, Revision};
@@ -60,7 +61,7 @@ pub(super) fn handshake_fault(fault: &TransportFault) -> String {
 
 /// The message when a step of connecting times out.
 pub(super) fn timed_out(step: ConnectStep, limit: Duration) -> String {
-    let limit = duration(limit);
+    let limit = duration_text(limit);
     match step {
         ConnectStep::Spawn => format!("its process did not start within {limit}"),
         ConnectStep::List => {
@@ -176,15 +177,6 @@ fn form_of(era: Era) -> (&'static str, Revision, Revision) {
         Era::Modern => "modern",
     };
     (form, Revision::newest(era.other()), Revision::newest(era))
-}
-
-/// Formats a duration as people write it: `30 s`, `1.5 s`, `200 ms`.
-pub(super) fn duration(duration: Duration) -> String {
-    if duration < Duration::from_secs(1) {
-        format!("{} ms", duration.as_millis())
-    } else {
-        format!("{} s", (duration.as_secs_f64() * 10.0).round() / 10.0)
-    }
 }
 
 fn quoted(last_stderr: &[String]) -> Option<String> {

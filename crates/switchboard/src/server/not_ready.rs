@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::messages::duration;
 use super::{ConnectStep, State};
 use crate::config::ServerConfig;
+use crate::duration_text::duration_text;
 use crate::hint::Hint;
 use crate::name::ServerName;
 
@@ -142,13 +142,13 @@ impl fmt::Display for NotReadyReason {
             Self::Connecting { step, waited } => write!(
                 f,
                 "still connecting after {} (step: {step})",
-                duration(*waited)
+                duration_text(*waited)
             ),
             Self::NeedsLogin { reason } => write!(f, "needs a login ({reason})"),
             Self::TokenRefused { reason } => f.write_str(reason),
             Self::Failed { error } => f.write_str(error),
             Self::Stopped => f.write_str("stopped"),
-            Self::TimedOut { waited } => write!(f, "not ready within {}", duration(*waited)),
+            Self::TimedOut { waited } => write!(f, "not ready within {}", duration_text(*waited)),
             Self::TooManyCallers { limit } => write!(
                 f,
                 "{limit} callers use sessions of their own, and none is idle"

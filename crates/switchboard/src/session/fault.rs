@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::duration_text::duration_text;
 use crate::transport::TransportFault;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -27,7 +28,7 @@ pub enum OpenFault {
     #[error("{0}")]
     Channel(String),
     /// No response in time.
-    #[error("no answer to the handshake within {0:?}")]
+    #[error("no answer to the handshake within {}", duration_text(*.0))]
     Timeout(Duration),
     /// The server responded with an error or an invalid result.
     #[error("the server refused the handshake: {0}")]
@@ -74,7 +75,7 @@ pub enum RequestFault {
         data: Option<RawJson>,
     },
     /// No response in time.
-    #[error("no answer within {after:?}")]
+    #[error("{} within {}", missed(*.total), duration_text(*.after))]
     Timeout {
         /// The deadline that passed.
         after: Duration,
@@ -95,7 +96,8 @@ pub enum RequestFault {
     Invalid(String),
     /// Calls of another caller were in flight for too long.
     #[error(
-        "not sent within {after:?}: a call of another caller is in flight, and this server asks questions"
+        "not sent within {}: a call of another caller is in flight, and this server asks questions",
+        duration_text(*.after)
     )]
     QueueTimeout {
         /// The deadline.
@@ -134,6 +136,14 @@ pub enum TaskFault {
     /// The server cancelled the task; with its message, escaped.
     #[error("the server cancelled the task{}", following(.0))]
     Cancelled(Option<String>),
+}
+
+/// What did not happen in time.
+fn missed(total: bool) -> &'static str {
+    match total {
+        true => "not completed",
+        false => "no answer or progress",
+    }
 }
 
 fn following(words: &Option<String>) -> String {

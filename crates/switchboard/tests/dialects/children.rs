@@ -182,7 +182,7 @@ async fn s1_22_s1_23_a_call_ends_after_its_blocks_timeout_and_its_server_stays()
         .await
         .expect("far before the default of a minute");
     let error = late.map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("within 300ms"), "{error}");
+    assert!(error.contains("within 300 ms"), "{error}");
     assert!(started.elapsed().as_millis() >= 300);
 
     assert_eq!(

@@ -8,7 +8,7 @@ use switchboard_testkit::{Chaos, Scratch, Step};
 
 use crate::support::{self, DEADLINE, TIMEOUT, TestHost, assert_on_time, chaos, person, until};
 
-const NO_ANSWER: &str = r#"server "chaos": no answer within 300ms"#;
+const NO_ANSWER: &str = r#"server "chaos": no answer or progress within 300 ms"#;
 
 #[tokio::test]
 async fn f1_a_call_without_a_response_ends_at_its_deadline_and_the_connection_stays() {

@@ -124,7 +124,7 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
     );
     assert_eq!(
         calls.join_all().await,
-        [r#"server "chaos": no answer within 6s"#; 4]
+        [r#"server "chaos": no answer or progress within 6 s"#; 4]
     );
 }
 

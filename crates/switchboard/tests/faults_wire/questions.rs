@@ -137,7 +137,7 @@ async fn p1_a_queued_call_ends_at_its_deadline() {
     let waited = tokio::time::timeout(Duration::from_secs(10), test.call("chaos/ok"))
         .await
         .expect("it ends");
-    let expected = r#"server "chaos": not sent within 300ms: a call of another caller is in flight, and this server asks questions"#;
+    let expected = r#"server "chaos": not sent within 300 ms: a call of another caller is in flight, and this server asks questions"#;
     assert_eq!(waited.unwrap_err().to_string(), expected);
     assert!(
         began.elapsed() < DEADLINE + ALLOWANCE,

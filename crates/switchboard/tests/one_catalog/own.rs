@@ -245,7 +245,11 @@ async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeo
         ),
         "{late}"
     );
-    assert!(late.to_string().ends_with("no answer within 3s"), "{late}");
+    assert!(
+        late.to_string()
+            .ends_with("no answer or progress within 3 s"),
+        "{late}"
+    );
     assert_eq!(person.exposed(), ["list", "image", "never"]);
     // No approval is needed for a trusted server.
     let nobody = caller_that_answers(Approval::No { reason: None });
