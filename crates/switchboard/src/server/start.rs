@@ -254,7 +254,6 @@ impl TaskSetup {
             protocol: config.protocol,
             known_era: None,
             asks: config.asks,
-            sharing: config.session,
             offers: self.offers,
             roots: self.roots.clone(),
             sampling_policy: self.sampling_policy.clone(),

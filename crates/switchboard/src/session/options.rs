@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Cache, Era, Revision, Roots, SamplingPolicy, Subscriptions};
 use crate::catalog::ToolDefinition;
-use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Timeouts};
+use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Timeouts};
 use crate::event::Event;
 use crate::name::ServerName;
 use crate::secret::{Redacted, Redactor};
@@ -62,8 +62,6 @@ pub struct OpenOptions {
     pub(crate) known_era: Option<Era>,
     /// Whether the server is known to ask questions during calls.
     pub asks: Asks,
-    /// Whether callers share the session.
-    pub sharing: Sharing,
     /// The capabilities that a legacy session advertises; a modern request declares its caller's.
     pub offers: crate::caller::CallerCapabilities,
     /// The roots for callers that have none of their own.
@@ -96,7 +94,6 @@ impl OpenOptions {
             protocol: Protocol::default(),
             known_era: None,
             asks: Asks::default(),
-            sharing: Sharing::default(),
             offers: Default::default(),
             roots: Roots::default(),
             sampling_policy: None,
