@@ -41,7 +41,7 @@ pub fn for_each_member<'a>(object: &'a str, mut each: impl FnMut(&str, &'a str))
 }
 
 /// The value of an object's member; of several of that name the last.
-fn member_of<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn member_of<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     // Most objects contain the name nowhere, nor a letter as an escape.
     let may_have = object.contains(name) || (object.contains('\\') && object.contains("\\u00"));
     let mut found = None;

@@ -11,7 +11,7 @@ use super::in_flight::InFlightCall;
 use crate::caller::{ElicitAnswer, Elicitation, ElicitationKind, result_action};
 use crate::name::ToolId;
 use crate::untrusted::Untrusted;
-use crate::wire::{RawJson, for_each_member};
+use crate::wire::{RawJson, for_each_member, member_of};
 
 /// How long a person may take to answer a server's question; then it is cancelled.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
@@ -60,26 +60,15 @@ impl InFlightCall {
 /// The defaults in a form's schema, by field.
 fn defaults(schema: &RawJson) -> Vec<(String, RawJson)> {
     let mut defaults = Vec::new();
-    let properties = member(schema.as_str(), "properties").unwrap_or_default();
+    let properties = schema.member("properties").unwrap_or_default();
     for_each_member(properties, |name, property| {
         if defaults.len() < MAX_DEFAULTS
-            && let Some(default) = member(property, "default")
+            && let Some(default) = member_of(property, "default")
         {
             defaults.push((name.to_owned(), RawJson::share(schema.as_bytes(), default)));
         }
     });
     defaults
-}
-
-/// The last member of an object with this name.
-fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    let mut found = None;
-    for_each_member(object, |key, value| {
-        if key == name {
-            found = Some(value);
-        }
-    });
-    found
 }
 
 /// The result with the defaults of the fields that it omits; the rest stays byte for byte.
