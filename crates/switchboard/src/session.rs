@@ -237,7 +237,9 @@ impl Session {
         }
         let uri_json = peer::json_string(uri);
         let fields: [ParamField<'_>; 1] = [("uri", &uri_json)];
-        let result = self.send(&call, "resources/read", uri, &fields).await?;
+        let result = self
+            .send(&call, "resources/read", Some(uri), &fields)
+            .await?;
         if may_cache && !call.gave_input.load(Ordering::Relaxed) {
             cache.store_read(ticket, uri, call.caller_id(), &result);
         }
@@ -257,7 +259,7 @@ impl Session {
         let name_json = peer::json_string(name);
         let fields: [ParamField<'_>; 2] =
             [("name", &name_json), ("arguments", arguments.as_bytes())];
-        self.send(&call, "prompts/get", name, &fields).await
+        self.send(&call, "prompts/get", Some(name), &fields).await
     }
 
     /// Forwards a client's request, whose params are the caller's [`forwarded`](Caller::forwarded)
@@ -280,24 +282,18 @@ impl Session {
         }
         let server = &self.peer.receiver.options.server;
         let call = InFlightCall::of_other(server, caller, timeouts);
-        let request = OutboundRequest {
-            name,
-            forwards_params: true,
-            ..self.era.request(method, &[])
-        };
-        let _in_flight = self.peer.receiver.in_flight.begin();
-        self.era.send_request(&self.peer, &call, &request).await
+        self.send(&call, method, name, &[]).await
     }
 
     async fn send(
         &self,
         call: &Arc<InFlightCall>,
         method: &str,
-        name: &str,
+        name: Option<&str>,
         fields: &[ParamField<'_>],
     ) -> RequestResult {
         let request = OutboundRequest {
-            name: Some(name),
+            name,
             forwards_params: true,
             ..self.era.request(method, fields)
         };
