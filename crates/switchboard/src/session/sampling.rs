@@ -39,7 +39,7 @@ pub(crate) trait SamplingPolicy: Send + Sync + fmt::Debug {
 }
 
 impl InFlightCall {
-    /// Asks the sampling_policy, then the caller; the time does not count against the deadlines.
+    /// Asks the policy, then the caller; the time does not count against the deadlines.
     pub(super) async fn sample(
         &self,
         params: RawJson,
@@ -59,7 +59,7 @@ impl InFlightCall {
         }
     }
 
-    /// Asks the sampling_policy only.
+    /// Asks the policy only.
     pub(super) async fn permit_sampling(
         &self,
         params: RawJson,

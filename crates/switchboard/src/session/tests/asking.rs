@@ -352,8 +352,8 @@ async fn a_cancelled_question_is_withdrawn_whatever_its_id() {
     }
 }
 
-/// T32: sampling is advertised where it is offered, permitted by the sampling_policy, answered byte for
-/// byte, and counted.
+/// T32: sampling is advertised where it is offered, permitted by the policy, answered byte for byte,
+/// and counted.
 #[tokio::test(start_paused = true)]
 async fn t32_sampling_is_permitted_answered_and_bounded() {
     let (session, mut peer) =
