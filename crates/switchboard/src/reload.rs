@@ -7,7 +7,6 @@
 #[cfg(feature = "watch")]
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use tokio::sync::watch;
 
@@ -253,10 +252,7 @@ impl HostState {
         };
         let (initial, wait_first) = match (initial, after.is_empty()) {
             (State::Connecting { .. }, false) => (
-                State::Connecting {
-                    since: SystemTime::now(),
-                    step: ConnectStep::Drain,
-                },
+                State::connecting(ConnectStep::Drain),
                 Some(wait_ended(after)),
             ),
             (initial, false) => (initial, Some(wait_ended(after))),

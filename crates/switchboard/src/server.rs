@@ -50,7 +50,7 @@ use launch_store::LaunchStore;
 pub(crate) use lease::{CallerSession, InFlightCount};
 use other_era::OtherEra;
 pub(crate) use resources::ServerResources;
-use start::{TaskSetup, connecting_now};
+use start::TaskSetup;
 use task::TaskCommand;
 
 mod backoff;

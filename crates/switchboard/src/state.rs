@@ -66,6 +66,14 @@ pub enum State {
 }
 
 impl State {
+    /// Connecting since now, at this step.
+    pub(crate) fn connecting(step: ConnectStep) -> Self {
+        Self::Connecting {
+            since: SystemTime::now(),
+            step,
+        }
+    }
+
     /// The state as one word, without its reason.
     pub fn as_str(&self) -> &'static str {
         match self {

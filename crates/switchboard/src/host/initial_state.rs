@@ -1,7 +1,5 @@
 //! The initial state of a server, determined before anything is spawned.
 
-use std::time::SystemTime;
-
 use crate::config::{Config, Endpoint, ServerConfig, Start};
 use crate::name::ServerName;
 use crate::server::ServerResources;
@@ -43,15 +41,9 @@ pub(crate) fn initial_state(
         }
     }
     match (server.start, only) {
-        (Start::Eager, None) => State::Connecting {
-            since: SystemTime::now(),
-            step: ConnectStep::Starting,
-        },
+        (Start::Eager, None) => State::connecting(ConnectStep::Starting),
         (_, Some(wanted)) if wanted.iter().any(|wanted| wanted.as_str() == name) => {
-            State::Connecting {
-                since: SystemTime::now(),
-                step: ConnectStep::Starting,
-            }
+            State::connecting(ConnectStep::Starting)
         }
         _ => State::Idle,
     }

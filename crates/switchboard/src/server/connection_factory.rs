@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::endpoint::SharedCredentials;
 use super::launch_store::LaunchStore;
 use super::stderr::ServerStderr;
-use super::{ServerHandle, ServerResources, TaskSetup, connecting_now, endpoint};
+use super::{ConnectStep, ServerHandle, ServerResources, State, TaskSetup, endpoint};
 use crate::config::{Protocol, ServerConfig};
 use crate::session::Subscriptions;
 use crate::store::{LogFile, MemoryStore};
@@ -41,7 +41,7 @@ impl ConnectionFactory {
     /// Opens a connection like the shared one. Its state changes are not published; its notices
     /// are.
     pub(super) fn connect(&self) -> ServerHandle {
-        ServerHandle::spawn_task(self.task_setup(), connecting_now())
+        ServerHandle::spawn_task(self.task_setup(), State::connecting(ConnectStep::Starting))
     }
 
     /// Like [`connect`](Self::connect), but remembers nothing: the remembered era and catalog are
@@ -52,7 +52,7 @@ impl ConnectionFactory {
             launch_store: LaunchStore::new(Arc::new(MemoryStore::default()), server.launch),
             ..server
         };
-        ServerHandle::spawn_task(server, connecting_now())
+        ServerHandle::spawn_task(server, State::connecting(ConnectStep::Starting))
     }
 
     fn task_setup(&self) -> TaskSetup {

@@ -14,7 +14,7 @@ use super::other_era::OtherEra;
 use super::status_publisher::StatusPublisher;
 use super::store_writes::StoreWrites;
 use super::task::{Phase, ServerTask};
-use super::{ConnectStep, ServerHandle, ServerMemory, ServerResources, ServerStderr, State};
+use super::{ServerHandle, ServerMemory, ServerResources, ServerStderr, State};
 use crate::caller::CallerCapabilities;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::event::Event;
@@ -267,14 +267,6 @@ impl TaskSetup {
             // Set once the launch is resolved.
             redactor: Redactor::default(),
         }
-    }
-}
-
-/// The state of a server that is being started.
-pub(super) fn connecting_now() -> State {
-    State::Connecting {
-        since: std::time::SystemTime::now(),
-        step: ConnectStep::Starting,
     }
 }
 

@@ -246,7 +246,7 @@ impl ServerTask {
             },
         };
         self.status
-            .set_state(connecting(step), because, |snapshot| {
+            .set_state(State::connecting(step), because, |snapshot| {
                 snapshot.failure = None;
                 set_end_reason(snapshot, because);
                 disconnected(snapshot);
@@ -256,7 +256,7 @@ impl ServerTask {
     /// Publishes that the current connection is being replaced.
     pub(super) fn set_reconnecting(&self, because: &str) {
         self.status
-            .set_state(connecting(ConnectStep::Stop), because, disconnected);
+            .set_state(State::connecting(ConnectStep::Stop), because, disconnected);
     }
 
     fn handle_event(&mut self, event: PhaseEvent) {
@@ -314,7 +314,7 @@ impl ServerTask {
             self.status.set_step(self.endpoint.first_step());
         } else {
             self.status.set_state(
-                connecting(self.endpoint.first_step()),
+                State::connecting(self.endpoint.first_step()),
                 "the backoff delay has passed",
                 fresh,
             );
@@ -622,13 +622,6 @@ impl Phase {
                 PhaseEvent::Stopped
             }
         }
-    }
-}
-
-fn connecting(step: ConnectStep) -> State {
-    State::Connecting {
-        since: SystemTime::now(),
-        step,
     }
 }
 

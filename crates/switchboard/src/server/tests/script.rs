@@ -453,10 +453,7 @@ impl SupervisedServer {
 pub(super) const LAUNCH: Fingerprint = Fingerprint([3; 32]);
 
 pub(super) fn connecting() -> State {
-    State::Connecting {
-        since: std::time::SystemTime::now(),
-        step: ConnectStep::Spawn,
-    }
+    State::connecting(ConnectStep::Spawn)
 }
 
 /// The setup of a task with this endpoint.
