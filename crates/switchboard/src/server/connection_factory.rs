@@ -55,7 +55,8 @@ impl ConnectionFactory {
         ServerHandle::spawn_task(server, State::connecting(ConnectStep::Starting))
     }
 
-    fn task_setup(&self) -> TaskSetup {
+    /// The setup of a further connection.
+    pub(super) fn task_setup(&self) -> TaskSetup {
         let stderr = ServerStderr::new(
             self.log.clone(),
             self.config.dialect.profile().drops_info_lines,

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use super::backoff::Backoff;
 use super::caller_sessions::CallerSessions;
 use super::connection_factory::ConnectionFactory;
-use super::endpoint::{self, ConnectorEndpoint, ServerEndpoint, SharedCredentials};
+use super::endpoint::{ServerEndpoint, SharedCredentials};
 use super::launch_store::{LaunchProfile, LaunchStore};
 use super::other_era::OtherEra;
 use super::status_publisher::StatusPublisher;
@@ -46,36 +46,20 @@ impl ServerHandle {
         initial: State,
         after: Option<BoxFuture<'static, ()>>,
     ) -> Self {
-        let connector = resources.connectors.of(&config.name);
-        let log = open_log(&config, &resources, &initial);
-        let subscriptions = Subscriptions::default();
+        let changed = resources.changed.clone();
         let factory = ConnectionFactory {
-            config: config.clone(),
-            resources: resources.clone(),
-            connector: connector.clone(),
-            log: log.clone(),
-            subscriptions: subscriptions.clone(),
+            connector: resources.connectors.of(&config.name),
+            log: open_log(&config, &resources, &initial),
+            subscriptions: Subscriptions::default(),
             credentials: SharedCredentials::default(),
-        };
-        let (endpoint, stderr): (Arc<dyn ServerEndpoint>, _) = match connector {
-            Some(connector) => (
-                Arc::new(ConnectorEndpoint(connector)),
-                ServerStderr::default(),
-            ),
-            None => {
-                let drops_info = config.dialect.profile().drops_info_lines;
-                let stderr = ServerStderr::new(log.clone(), drops_info);
-                let endpoint =
-                    endpoint::endpoint_for(&config, &resources, &stderr, &factory.credentials);
-                (endpoint, stderr)
-            }
+            config,
+            resources,
         };
         let server = TaskSetup {
-            log,
-            stderr,
-            subscriptions,
+            changed,
+            is_further_connection: false,
             after,
-            ..TaskSetup::new(config, &resources, endpoint)
+            ..factory.task_setup()
         };
         Self {
             caller_sessions: CallerSessions::new(&factory),
