@@ -210,7 +210,7 @@ impl HostState {
                     }
                 };
                 let sent = context.trace.sent(&tool);
-                let answer = session.session().send_call(call).await;
+                let answer = session.session().call(call).await;
                 context.trace.answered(&tool, sent, answer.is_ok());
                 let answer = match answer {
                     // An entry that fixes the era is never switched to the other.

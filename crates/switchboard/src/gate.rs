@@ -300,11 +300,11 @@ impl fmt::Debug for Gate {
 /// # }
 /// ```
 ///
-/// `Session::call` takes one by value, so a call without a permit does not compile:
+/// Nor send a call. Inside the library, what `Session::call` takes is made of a permit alone:
 ///
-/// ```compile_fail,E0061
-/// # async fn call(session: &switchboard::session::Session, options: switchboard::session::CallOptions) {
-/// session.call(options).await;
+/// ```compile_fail,E0624
+/// # async fn call(session: &switchboard::session::Session) {
+/// session.call(todo!()).await;
 /// # }
 /// ```
 #[must_use = "a permit is for one call"]

@@ -70,7 +70,8 @@ pub(crate) use self::cache::Cache;
 pub use self::fault::{OpenFault, RequestFault, TaskFault};
 pub(crate) use self::in_flight::PermittedCall;
 pub use self::operations::CompletionTarget;
-pub use self::options::{CallOptions, DeviationCounter, Hello, OpenOptions, ProtocolDeviations};
+pub(crate) use self::options::CallOptions;
+pub use self::options::{DeviationCounter, Hello, OpenOptions, ProtocolDeviations};
 pub use self::roots::Roots;
 pub(crate) use self::sampling::SamplingPolicy;
 pub(crate) use self::subscriptions::Subscriptions;
@@ -167,20 +168,11 @@ impl Session {
     /// Makes the call that the permit is for, and consumes the permit. There is no other way to
     /// send a `tools/call`. The fault is boxed: results are moved through
     /// several futures, and would be as large as the fault.
-    pub fn call(
-        &self,
-        permit: Permit,
-        options: CallOptions,
-    ) -> impl Future<Output = Result<RawJson, Box<RequestFault>>> + Send {
-        self.send_call(PermittedCall::new(permit, options))
-    }
-
-    /// Like [`call`](Self::call), for a call that already has its permit and options.
     // Inlined: the future would be copied twice on its way to its caller. Not an `async fn`, which
     // cannot be inlined so.
     #[allow(clippy::manual_async_fn)]
     #[inline(always)]
-    pub(crate) fn send_call(
+    pub(crate) fn call(
         &self,
         PermittedCall(call): PermittedCall,
     ) -> impl Future<Output = Result<RawJson, Box<RequestFault>>> + Send {

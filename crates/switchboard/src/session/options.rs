@@ -111,7 +111,7 @@ impl OpenOptions {
 
 /// The options of one tool call.
 #[derive(Debug, Clone)]
-pub struct CallOptions {
+pub(crate) struct CallOptions {
     /// The time limits.
     pub timeouts: Timeouts,
     /// When the call began, if before now; `timeouts.call_max` counts from then.

@@ -133,7 +133,10 @@ fn calls(session: &Arc<Session>, client: &Arc<ClientCaller>) -> Outcome {
     let session = session.clone();
     tokio::spawn(async move {
         let options = call_options(Timeouts::default());
-        session.call(permit, options).await.map_err(|fault| *fault)
+        session
+            .call(PermittedCall::new(permit, options))
+            .await
+            .map_err(|fault| *fault)
     })
 }
 

@@ -885,7 +885,7 @@ async fn a_call_with_an_integer_too_large_for_a_header_is_not_sent() {
                 .await
                 .unwrap();
             session
-                .call(permit, call_options)
+                .call(PermittedCall::new(permit, call_options))
                 .await
                 .map_err(|fault| *fault)
         });

@@ -49,7 +49,7 @@ fn call(
             ..Timeouts::default()
         };
         session
-            .call(permit.unwrap(), call_options(timeouts))
+            .call(PermittedCall::new(permit.unwrap(), call_options(timeouts)))
             .await
             .map_err(|fault| *fault)
     })
@@ -139,7 +139,11 @@ async fn f22_a_tool_that_changed_during_the_delay_is_not_called() {
     }
     .permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
     let options = call_options(Timeouts::default());
-    let calling = tokio::spawn(async move { session.call(permit.unwrap(), options).await });
+    let calling = tokio::spawn(async move {
+        session
+            .call(PermittedCall::new(permit.unwrap(), options))
+            .await
+    });
     let first = peer.expect("tools/call").await;
     peer.fail(&first, busy(503, Some(7)));
     tool.definition.offer.withdraw();
@@ -177,7 +181,9 @@ async fn p6_a_call_is_not_sent_once_one_of_its_definitions_is_withdrawn() {
         }
         .permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
         assert_eq!(
-            session.call(permit.unwrap(), options).await,
+            session
+                .call(PermittedCall::new(permit.unwrap(), options))
+                .await,
             Err(Box::new(RequestFault::DefinitionChanged)),
             "hides {hides}, own {own}"
         );

@@ -111,7 +111,10 @@ fn call(
     let session = session.clone();
     tokio::spawn(async move {
         let options = call_options(Timeouts::default());
-        session.call(permit, options).await.map_err(|fault| *fault)
+        session
+            .call(PermittedCall::new(permit, options))
+            .await
+            .map_err(|fault| *fault)
     })
 }
 
