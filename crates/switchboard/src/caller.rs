@@ -187,9 +187,13 @@ impl ForwardedParams {
 
     /// Whether the request is sent again with what a modern server required.
     pub(crate) fn answers_questions(&self) -> bool {
-        let is_answer = |key: &str| matches!(key, "inputResponses" | "requestState");
         self.params.iter().any(|(key, _)| is_answer(key))
     }
+}
+
+/// Whether a member of params answers what a modern server required.
+pub(crate) fn is_answer(key: &str) -> bool {
+    matches!(key, "inputResponses" | "requestState")
 }
 
 /// A server's log message during a call.

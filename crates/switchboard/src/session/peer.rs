@@ -13,7 +13,7 @@ use super::fault::ResponseResult;
 use super::in_flight::{DeadlineCheck, InFlightCall};
 use super::receiver::Receiver;
 use super::{RequestFault, RequestResult, retry};
-use crate::caller::ForwardedParams;
+use crate::caller::{ForwardedParams, is_answer};
 use crate::revision::Revision;
 use crate::transport::{Closed, Delivery, MessageKind, Transport};
 use crate::wire::{Outgoing, RequestMetadata, TOOLS_CALL, escaped};
@@ -110,7 +110,10 @@ impl OutboundRequest<'_> {
         }
         for (key, value) in forwarded.map_or(&[][..], |forwarded| &forwarded.params) {
             let is_ours = key == "_meta" || self.fields.iter().any(|(known, _)| known == key);
-            if !is_ours {
+            // What the host answers replaces all of an earlier answer of the client.
+            let is_answered =
+                is_answer(key) && self.fields.iter().any(|(known, _)| is_answer(known));
+            if !is_ours && !is_answered {
                 separate(out, &mut is_first);
                 write_member(out, key, value.as_bytes());
             }

@@ -333,6 +333,49 @@ async fn a_retry_with_a_clients_answers_bypasses_the_cache() {
     }
 }
 
+/// What a client answered in its own retry is not sent once more when the host answers a later round.
+#[tokio::test(start_paused = true)]
+async fn a_later_round_repeats_no_answer_of_the_clients_retry() {
+    let (session, mut peer) = opened_offering_all(Era::Modern).await;
+    let member = |key: &'static str, value: Value| (key.into(), RawJson::from(value));
+    let client = Arc::new(ClientCaller {
+        handles_input_required: false,
+        forwarded: ForwardedParams {
+            params: vec![
+                member("inputResponses", json!({"old": {"action": "accept"}})),
+                member("requestState", json!("old")),
+                member("other", json!(1)),
+            ],
+            ..ForwardedParams::default()
+        },
+        ..ClientCaller::new(NOTHING)
+    });
+    let _calling = calls(&session, &client);
+    let mut request = peer.expect("tools/call").await;
+    assert_eq!(request["params"]["requestState"], "old");
+    let form = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
+    let questions = json!({"q": {"method": "elicitation/create", "params": form}});
+    let answers = json!({"q": {"action": "decline"}});
+    for (required, state, responses) in [
+        (json!({"requestState": "new"}), json!("new"), Value::Null),
+        (json!({"inputRequests": questions}), Value::Null, answers),
+    ] {
+        let mut result = required;
+        result["resultType"] = json!("input_required");
+        peer.answer(&request, result);
+        request = peer.expect("tools/call").await;
+        let params = &request["params"];
+        assert_eq!(
+            [
+                &params["requestState"],
+                &params["inputResponses"],
+                &params["other"]
+            ],
+            [&state, &responses, &json!(1)]
+        );
+    }
+}
+
 /// T31: a request that requires a page fails for a client that did not declare pages.
 #[tokio::test(start_paused = true)]
 async fn t31_a_client_that_did_not_declare_pages_is_sent_to_none() {
