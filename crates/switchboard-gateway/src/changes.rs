@@ -149,7 +149,11 @@ struct ServerStates {
 impl ServerStates {
     fn observe(&mut self, gateway: &GatewayState, server: &ServerName, state: &State) {
         let now = Instant::now();
-        gateway.lost_servers.observe(server, state, now);
+        // The state may be that of a server that a reload has replaced or removed.
+        if let Some(current) = gateway.host.server(server.as_str()) {
+            let current = current.snapshot();
+            gateway.lost_servers.observe(server, &current.state, now);
+        }
         if matches!(state, State::Ready { .. }) {
             self.connected.entry(server.clone()).or_insert(now);
         } else if let Some(began) = self.connected.remove(server) {
