@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::caller::ELICITATION_COMPLETE;
 use crate::client::{ClientState, Responder};
 use crate::client_request::ClientRequest;
+use crate::client_tasks;
 use crate::gateway_loop;
 use crate::gateway_state::GatewayState;
 use crate::listeners::{ListChange, ListenFilter, Listener};
@@ -297,7 +298,7 @@ pub(crate) async fn listen(
 ) {
     let mut filter = match read_filter(request) {
         Ok(filter) => filter,
-        Err(fault) => return responder.error(&ErrorReply::invalid_params(fault)).await,
+        Err(error) => return responder.error(&error).await,
     };
     let guard = ListenerGuard {
         gateway: gateway.clone(),
@@ -328,8 +329,9 @@ pub(crate) async fn listen(
         listeners.insert(guard.number, listener);
     }
     tokio::select! {
-        () = cancel.notified() => {}
-        () = responder.outbound.closed() => {}
+        // Nothing is sent for a request that its client has cancelled.
+        () = cancel.notified() => return,
+        () = responder.outbound.closed() => return,
         () = request.client.draining() => {}
     }
     let result = listen_result(&responder.id);
@@ -386,14 +388,21 @@ async fn subscribe_soon(
 }
 
 /// The notifications that the request asks for. The error is for the client.
-fn read_filter(request: &ClientRequest) -> Result<ListenFilter, String> {
+fn read_filter(request: &ClientRequest) -> Result<ListenFilter, ErrorReply> {
     let filter = match request.params.get("notifications").map(RawJson::decode) {
         None => ListenFilter::default(),
-        Some(filter) => filter.map_err(|fault| format!("notifications: {fault}"))?,
+        Some(filter) => {
+            filter.map_err(|fault| ErrorReply::invalid_params(format!("notifications: {fault}")))?
+        }
     };
+    if filter.task_ids.is_some() && !request.capabilities.tasks {
+        return Err(client_tasks::missing_capability());
+    }
     let count = filter.resource_subscriptions.len();
     match count > MAX_RESOURCES {
-        true => Err(format!("{count} resources; at most {MAX_RESOURCES}")),
+        true => Err(ErrorReply::invalid_params(format!(
+            "{count} resources; at most {MAX_RESOURCES}"
+        ))),
         false => Ok(filter),
     }
 }

@@ -126,6 +126,17 @@ impl ClientSession {
         }
     }
 
+    /// No more messages are read: open-ended requests end, and questions to the client.
+    pub(crate) fn begin_draining(&self) {
+        self.client.begin_draining();
+    }
+
+    /// Does the same when it is run.
+    pub(crate) fn drain_start(&self) -> impl FnOnce() + Send + use<> {
+        let client = self.client.clone();
+        move || client.begin_draining()
+    }
+
     /// Waits until no request is in flight.
     pub async fn idle(&self) {
         self.client.idle().await;

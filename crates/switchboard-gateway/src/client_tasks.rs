@@ -313,7 +313,7 @@ fn task_of(tasks: &ClientTasks, request: &ClientRequest) -> Result<Arc<ClientTas
 }
 
 /// The error for a modern client that uses tasks and does not declare them.
-fn missing_capability() -> ErrorReply {
+pub(crate) fn missing_capability() -> ErrorReply {
     let data = json!({"requiredCapabilities": {"extensions": {TASKS: {}}}});
     ErrorReply::new(-32021, "the request does not declare the tasks extension").with_data(&data)
 }

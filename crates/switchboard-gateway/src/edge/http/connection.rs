@@ -339,10 +339,9 @@ impl HttpExchange<'_> {
         let state = self.state.clone();
         let mut token = lock(&self.connection.checked_token).clone();
         let is_valid = move |token: &mut CheckedToken| state.admission.is_still_valid(token);
-        EndConditions {
-            closing: self.state.closing.clone(),
-            is_admitted: Box::new(move || token.as_mut().is_some_and(&is_valid)),
-        }
+        EndConditions::new(self.state.closing.clone(), move || {
+            token.as_mut().is_some_and(&is_valid)
+        })
     }
 
     /// Reports that the request is refused.

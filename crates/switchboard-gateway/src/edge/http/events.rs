@@ -200,9 +200,38 @@ pub(super) struct EventReader {
 /// What ends an open-ended stream, besides its client.
 pub(super) struct EndConditions {
     /// Becomes true when the edge closes.
-    pub(super) closing: watch::Receiver<bool>,
+    closing: watch::Receiver<bool>,
     /// Whether the token that the stream was opened with is still valid.
-    pub(super) is_admitted: Box<dyn FnMut() -> bool + Send>,
+    is_admitted: Box<dyn FnMut() -> bool + Send>,
+    at_closing: AtClosing,
+}
+
+/// What happens to an open-ended stream when the edge closes.
+enum AtClosing {
+    End,
+    /// This is run, and makes the stream end after a last message.
+    Drain(Box<dyn FnOnce() + Send>),
+    Draining,
+}
+
+impl EndConditions {
+    pub(super) fn new(
+        closing: watch::Receiver<bool>,
+        is_admitted: impl FnMut() -> bool + Send + 'static,
+    ) -> Self {
+        Self {
+            closing,
+            is_admitted: Box::new(is_admitted),
+            at_closing: AtClosing::End,
+        }
+    }
+
+    /// When the edge closes, the stream is not ended but `drain` is run, which makes it end after a
+    /// last message.
+    pub(super) fn draining_with(mut self, drain: impl FnOnce() + Send + 'static) -> Self {
+        self.at_closing = AtClosing::Drain(Box::new(drain));
+        self
+    }
 }
 
 /// Runs when the connection is gone, for whatever reason.
@@ -279,9 +308,18 @@ async fn next_piece(stream: &EventStream, after: &mut Option<u64>) -> Option<Byt
 }
 
 async fn is_closing(end: &mut Option<EndConditions>) {
-    match end {
-        Some(end) => _ = end.closing.wait_for(|closing| *closing).await,
-        None => std::future::pending().await,
+    let Some(end) = end else {
+        return std::future::pending().await;
+    };
+    // The sender ends with the edge.
+    let _ = end.closing.wait_for(|closing| *closing).await;
+    match std::mem::replace(&mut end.at_closing, AtClosing::Draining) {
+        AtClosing::End => {}
+        AtClosing::Drain(drain) => {
+            drain();
+            std::future::pending().await
+        }
+        AtClosing::Draining => std::future::pending().await,
     }
 }
 
