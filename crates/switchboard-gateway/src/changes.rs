@@ -99,8 +99,9 @@ impl ChangeNotifier {
             NextEvent::Event(Event::Reloaded(_)) | NextEvent::Lagged(_)
         ) {
             self.states.observe_all(gateway);
-            // Servers that are new have no log level yet.
+            // Servers that are new have no log level and no subscriptions yet.
             gateway.update_log_level();
+            gateway.subscriptions.renew(&gateway.host);
             notify_of_pending_changes(gateway, &mut self.pending);
         }
         notify_of_lost_servers(gateway);
