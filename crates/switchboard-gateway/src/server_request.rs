@@ -58,9 +58,10 @@ pub(crate) async fn run(
     let state = request.params.get("requestState");
     if let Some(state) = state.filter(|_| request.era == Era::Modern) {
         let state: String = state.decode().unwrap_or_default();
-        // A modern server's own state goes back to it unread. A legacy server has none, and a call
-        // must not run again because of a tampered state.
-        let era = match suspended::is_ours(&state) {
+        // A modern server's own state goes back to it unread; the server may be a gateway, whose state
+        // looks like ours but for the key. A legacy server has none, and a call must not run again
+        // because of a tampered state.
+        let era = match gateway.suspended.is_ours(&state) {
             true => Ok(None),
             false => tokio::select! {
                 era = Box::pin(target.server_era(&gateway.host)) => era,
