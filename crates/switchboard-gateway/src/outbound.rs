@@ -392,6 +392,11 @@ impl OutboundQueue {
         self.0.cut_off();
     }
 
+    /// What waits in the queue, for whoever does not read it.
+    pub(crate) fn unread(&self) -> UnreadMessages {
+        UnreadMessages(self.0.clone())
+    }
+
     /// Whether the client read too slowly.
     pub fn is_cut_off(&self) -> bool {
         self.0.lock().is_cut_off
@@ -410,6 +415,23 @@ impl Drop for OutboundQueue {
         self.0.meter.waiting.fetch_sub(count, Ordering::Relaxed);
         self.0.closed.notify_waiters();
         self.0.room.notify_waiters();
+    }
+}
+
+/// The messages that wait in a queue.
+#[derive(Debug)]
+pub(crate) struct UnreadMessages(Arc<OutboundState>);
+
+impl UnreadMessages {
+    /// The sum of their lengths.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.lock().bytes
+    }
+
+    /// Whether none follows.
+    pub(crate) fn has_all(&self) -> bool {
+        let waiting = self.0.lock();
+        waiting.is_ended || waiting.is_cut_off || self.0.senders.load(Ordering::Acquire) == 0
     }
 }
 
