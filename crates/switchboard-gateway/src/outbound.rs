@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -42,6 +42,9 @@ struct OutboundState {
     waiting: Mutex<WaitingMessages>,
     /// How many `Outbound` there are.
     senders: AtomicUsize,
+    /// Whether more than half of the queue is used. Readers of a client's messages look at it for each
+    /// message, so it is no part of what is locked.
+    is_half_used: AtomicBool,
     /// Wakes the senders that wait for room.
     room: Notify,
     /// Wakes the senders that wait until the reader is gone.
@@ -126,6 +129,7 @@ impl Outbound {
         let state = Arc::new(OutboundState {
             waiting: Mutex::default(),
             senders: AtomicUsize::new(1),
+            is_half_used: AtomicBool::new(false),
             room: Notify::new(),
             closed: Notify::new(),
             meter: meter.clone(),
@@ -212,8 +216,7 @@ impl Outbound {
 
     /// Whether at most half of the queue is used.
     pub(crate) fn has_room(&self) -> bool {
-        let waiting = self.0.lock();
-        waiting.count() <= MAX_MESSAGES / 2 && waiting.bytes <= MAX_BYTES / 2
+        !self.0.is_half_used.load(Ordering::Acquire)
     }
 
     /// Waits until at most half of the queue is used.
@@ -292,6 +295,7 @@ impl OutboundState {
             return Err(message);
         }
         waiting.push(message);
+        self.note_room(&waiting);
         self.meter.waiting.fetch_add(1, Ordering::Relaxed);
         self.wake_reader(waiting);
         Ok(())
@@ -309,7 +313,13 @@ impl OutboundState {
         };
         waiting.bytes = waiting.bytes - same.len() + message.len();
         *same = message.clone();
+        self.note_room(waiting);
         true
+    }
+
+    fn note_room(&self, waiting: &WaitingMessages) {
+        let is_half_used = waiting.count() > MAX_MESSAGES / 2 || waiting.bytes > MAX_BYTES / 2;
+        self.is_half_used.store(is_half_used, Ordering::Release);
     }
 
     fn cut_off(&self) {
@@ -325,6 +335,7 @@ impl OutboundState {
             return None;
         }
         let message = waiting.pop()?;
+        self.note_room(&waiting);
         drop(waiting);
         self.meter.waiting.fetch_sub(1, Ordering::Relaxed);
         self.room.notify_waiters();
@@ -409,7 +420,9 @@ impl Drop for OutboundQueue {
             let mut waiting = self.0.lock();
             waiting.is_closed = true;
             waiting.bytes = 0;
-            (waiting.first.take(), std::mem::take(&mut waiting.others))
+            let unread = (waiting.first.take(), std::mem::take(&mut waiting.others));
+            self.0.note_room(&waiting);
+            unread
         };
         let count = usize::from(unread.0.is_some()) + unread.1.len();
         self.0.meter.waiting.fetch_sub(count, Ordering::Relaxed);
