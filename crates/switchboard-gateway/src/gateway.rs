@@ -9,7 +9,7 @@ use crate::client::ClientKind;
 use crate::client_session::ClientSession;
 use crate::cluster::Cluster;
 use crate::gateway_state::GatewayState;
-use crate::outbound::{Outbound, OutboundQueue};
+use crate::outbound::{Outbound, OutboundMeter, OutboundQueue};
 use crate::principal::Principal;
 use crate::recorder::Recorder;
 use crate::request_tasks::RequestTasks;
@@ -47,6 +47,11 @@ impl Gateway {
     /// Seals and claims what clients store for the gateway.
     pub(crate) fn cluster(&self) -> &dyn Cluster {
         &*self.state.settings.cluster
+    }
+
+    /// Counts messages to clients.
+    pub(crate) fn outbound_meter(&self) -> &Arc<OutboundMeter> {
+        &self.state.settings.outbound
     }
 
     /// A queue for a client of this gateway, or for one response to it.

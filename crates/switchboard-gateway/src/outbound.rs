@@ -112,6 +112,11 @@ impl OutboundMeter {
     pub fn cut_off_readers(&self) -> u64 {
         self.cut_off.load(Ordering::Relaxed)
     }
+
+    /// Counts one more.
+    pub(crate) fn count_cut_off(&self) {
+        self.cut_off.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The receiving end, which an edge writes to its client.
@@ -325,7 +330,7 @@ impl OutboundState {
     fn cut_off(&self) {
         let mut waiting = self.lock();
         if !std::mem::replace(&mut waiting.is_cut_off, true) {
-            self.meter.cut_off.fetch_add(1, Ordering::Relaxed);
+            self.meter.count_cut_off();
         }
         self.wake_reader(waiting);
     }

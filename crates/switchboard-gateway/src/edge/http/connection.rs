@@ -90,7 +90,8 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
         handled_count: AtomicU64::new(0),
     };
     let read_count = connection.read_count.clone();
-    let mut stream = WriteDeadline::new(stream, limits.write_timeout, read_count);
+    let meter = state.gateway.outbound_meter().clone();
+    let mut stream = WriteDeadline::new(stream, limits.write_timeout, read_count, meter);
     let serving = plain::serve(state, &connection, &mut stream);
     let next = connection.until_closing(state, serving).await;
     // Boxed, because the state of hyper's connection would be part of every connection.
