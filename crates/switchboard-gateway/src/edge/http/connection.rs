@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use hyper::header::ACCESS_CONTROL_REQUEST_METHOD;
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -108,7 +109,11 @@ async fn serve_any(
 ) {
     let limits = &state.limits;
     let service = service_fn(async |request: Request<Incoming>| {
-        let response = respond(state, connection, request).await;
+        let page = state.admission.allowed_page(request.headers()).cloned();
+        let mut response = respond(state, connection, request).await;
+        if let Some(page) = page {
+            response = response::readable_by(response, &page);
+        }
         connection.mark_handled();
         Ok::<_, Infallible>(response::with_content_type(response))
     });
@@ -218,6 +223,12 @@ async fn respond(
     let Some((transport, rest)) = ServedTransport::of_path(path) else {
         return mounted(state, connection, parts, body).await;
     };
+    let is_preflight = parts.method == Method::OPTIONS
+        && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+        && state.admission.allowed_page(&parts.headers).is_some();
+    if is_preflight {
+        return response::preflight(&parts.headers);
+    }
     match admit(state, connection, &parts, rest) {
         Ok(exchange) => route(exchange, transport, &parts, body).await,
         Err(refusal) => refusal,
@@ -267,7 +278,7 @@ async fn route(
         (ServedTransport::Streamable, &Method::POST) => post_message(exchange, body).await,
         (ServedTransport::Streamable, &Method::GET) => sessions::listen(&exchange),
         (ServedTransport::Streamable, &Method::DELETE) => sessions::end(&exchange),
-        (ServedTransport::Streamable, _) => response::method_not_allowed("GET, POST, DELETE"),
+        (ServedTransport::Streamable, _) => response::method_not_allowed(response::METHODS),
         (ServedTransport::Sse, &Method::GET) => sse::open(&exchange),
         (ServedTransport::Sse, _) => response::method_not_allowed("GET"),
         (ServedTransport::SseMessage, &Method::POST) => {
