@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use switchboard::caller::{
@@ -28,7 +29,7 @@ use crate::client::{ClientState, Responder, read_roots};
 use crate::client_request::ClientRequest;
 use crate::inputs::InputRequests;
 use crate::outbound::Outbound;
-use crate::params::ClientCapabilities;
+use crate::params::{ClientCapabilities, RELATED_TASK};
 use crate::related_task::{related, unrelated};
 use crate::reply;
 use crate::settings::GatewaySettings;
@@ -192,6 +193,18 @@ impl RequestCaller {
         self.send_progress(&RawJson::from(params));
     }
 
+    /// The params of a notification of this call, with the client's task and not the server's.
+    fn with_own_task<'a>(&self, params: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+        match self.task.get() {
+            Some(task) if self.era == Era::Legacy => related(&params, task).into(),
+            _ if memmem::find(&params, RELATED_TASK.as_bytes()).is_none() => params,
+            _ => match String::from_utf8_lossy(&params).parse() {
+                Ok(object) => unrelated(object).as_bytes().to_vec().into(),
+                Err(_) => params,
+            },
+        }
+    }
+
     /// Sends progress under the client's progress token.
     fn send_progress(&self, params: &RawJson) {
         let Some(RequestRoute {
@@ -206,7 +219,7 @@ impl RequestCaller {
         let others = members.iter().filter(|(key, _)| key != "progressToken");
         let others = others.map(|(key, value)| (&**key, &value.as_bytes()[..]));
         let token_member = std::iter::once(("progressToken", &token.as_bytes()[..]));
-        let params = reply::object(token_member.chain(others));
+        let params = self.with_own_task(reply::object(token_member.chain(others)).into());
         let message = reply::notification("notifications/progress", &params);
         // Up to the separator after the token, which is the first member.
         let after_token = params.len() - r#"{"progressToken":,"#.len() - token.as_bytes().len();
@@ -335,7 +348,8 @@ impl Caller for RequestCaller {
             (Some(_), None) => true,
         };
         if let Some(route) = self.route().filter(|_| passes_level) {
-            let message = reply::notification("notifications/message", line.params.as_bytes());
+            let params = self.with_own_task(Cow::Borrowed(line.params.as_bytes()));
+            let message = reply::notification("notifications/message", &params);
             route.outbound.send_request_log(message);
         }
     }
