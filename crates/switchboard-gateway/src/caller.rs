@@ -18,6 +18,7 @@ use switchboard::result::{indent_json, readable_json};
 use switchboard::revision::Era;
 use switchboard::sync::lock;
 use switchboard::untrusted::escaped_line;
+use switchboard::wire::JsonMember;
 use switchboard::{
     Approval, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer, Elicitation, RawJson,
 };
@@ -32,6 +33,7 @@ use crate::outbound::Outbound;
 use crate::params::{ClientCapabilities, RELATED_TASK};
 use crate::related_task::{related, unrelated};
 use crate::reply;
+use crate::seal;
 use crate::settings::GatewaySettings;
 use crate::spans::ClientSpan;
 use sent_progress::SentProgress;
@@ -164,6 +166,28 @@ impl RequestCaller {
         }
     }
 
+    /// The params of a question. Only the legacy protocol has an id for the visit to a page, and requires
+    /// it there.
+    fn with_elicitation_id<'a>(&self, params: &'a RawJson) -> Cow<'a, RawJson> {
+        const KEY: &str = "elicitationId";
+        let mut members = match self.era {
+            Era::Legacy => params.members().unwrap_or_default(),
+            Era::Modern => Vec::new(),
+        };
+        let is_page = |(key, value): &JsonMember| {
+            key == "mode" && value.text().is_some_and(|mode| mode == "url")
+        };
+        if !members.iter().any(is_page) || members.iter().any(|(key, _)| key == KEY) {
+            return Cow::Borrowed(params);
+        }
+        let Ok(random) = seal::random::<16>() else {
+            return Cow::Borrowed(params);
+        };
+        let id = format!("{:032x}", u128::from_le_bytes(random));
+        members.push((KEY.into(), RawJson::from(Value::from(id))));
+        Cow::Owned(RawJson::from_members(&members))
+    }
+
     async fn ask_approval(&self, request: &ApprovalRequest) -> Approval {
         if !self.capabilities.offers.elicit_form {
             let keep_alive = |line: &str| self.send_own_progress(line);
@@ -276,10 +300,8 @@ impl Caller for RequestCaller {
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
-            match self
-                .ask("elicitation/create", question.params.as_bytes())
-                .await
-            {
+            let params = self.with_elicitation_id(&question.params);
+            match self.ask("elicitation/create", params.as_bytes()).await {
                 Ok(result) if has_action(&result) => ElicitAnswer::Result(result),
                 Err(NoResult::Error(error)) => ElicitAnswer::Error(error),
                 Ok(_) | Err(NoResult::Disconnected) => ElicitAnswer::Cancel,
