@@ -40,6 +40,10 @@ use sent_progress::SentProgress;
 
 mod sent_progress;
 
+/// Why a question ends without an answer while its client is connected.
+const STOPPING: &str =
+    "the gateway is stopping, or the client has closed its end: nobody can answer now";
+
 /// The choice in the approval form that lets a call run.
 const ALLOW: &str = "allow once";
 
@@ -156,7 +160,12 @@ impl RequestCaller {
                 let seal = client.question_seal(&*self.settings.cluster);
                 let questions = &client.questions;
                 let question = questions.ask(seal, &route.outbound, method, &params);
-                let result = question.await.ok_or_else(gone)?.map_err(NoResult::Error)?;
+                let answer = tokio::select! {
+                    biased;
+                    answer = question => answer,
+                    () = client.draining() => return Err(NoResult::Stopping),
+                };
+                let result = answer.ok_or_else(gone)?.map_err(NoResult::Error)?;
                 // The task is ours: the server does not know it.
                 Ok(match task {
                     Some(_) => unrelated(result),
@@ -196,7 +205,12 @@ impl RequestCaller {
                 request,
                 keep_alive: &keep_alive,
             };
-            return self.settings.approvals.approve(&call).await;
+            return tokio::select! {
+                biased;
+                approval = self.settings.approvals.approve(&call) => approval,
+                // A task goes on without its client.
+                () = self.client.draining(), if self.task.get().is_none() => Approval::no(STOPPING.to_owned()),
+            };
         }
         let form = approval_form(request).to_string();
         match self.ask("elicitation/create", form.as_bytes()).await {
@@ -304,7 +318,7 @@ impl Caller for RequestCaller {
             match self.ask("elicitation/create", params.as_bytes()).await {
                 Ok(result) if has_action(&result) => ElicitAnswer::Result(result),
                 Err(NoResult::Error(error)) => ElicitAnswer::Error(error),
-                Ok(_) | Err(NoResult::Disconnected) => ElicitAnswer::Cancel,
+                Ok(_) | Err(NoResult::Disconnected | NoResult::Stopping) => ElicitAnswer::Cancel,
             }
         })
     }
@@ -338,7 +352,7 @@ impl Caller for RequestCaller {
             match self.ask("roots/list", b"{}").await {
                 Ok(result) => read_roots(&result).map(|_| Ok(result)),
                 Err(NoResult::Error(error)) => Some(Err(error)),
-                Err(NoResult::Disconnected) => None,
+                Err(NoResult::Disconnected | NoResult::Stopping) => None,
             }
         })
     }
@@ -493,6 +507,8 @@ enum NoResult {
     Disconnected,
     /// The client answered with this error object.
     Error(RawJson),
+    /// No more messages of the client are read, so it cannot answer.
+    Stopping,
 }
 
 impl fmt::Display for NoResult {
@@ -500,6 +516,7 @@ impl fmt::Display for NoResult {
         match self {
             Self::Disconnected => f.write_str("the client went away"),
             Self::Error(error) => f.write_str(&error_message(error)),
+            Self::Stopping => f.write_str(STOPPING),
         }
     }
 }

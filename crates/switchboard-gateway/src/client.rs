@@ -53,7 +53,7 @@ pub(crate) struct ClientState {
     in_flight: Mutex<HashMap<RequestId, Arc<Notify>, RandomState>>,
     /// Notified when the last of them ends.
     ended: Notify,
-    /// True once no more messages are read: open-ended requests then end.
+    /// True once no more messages are read: open-ended requests then end, and open questions.
     is_draining: AtomicBool,
     /// Notified when that becomes true.
     drain: Notify,
@@ -134,7 +134,7 @@ impl ClientState {
         }
     }
 
-    /// Marks the end of the client's messages: open-ended requests end.
+    /// Marks the end of the client's messages: open-ended requests end, and open questions.
     pub(crate) fn begin_draining(&self) {
         self.is_draining.store(true, Ordering::Release);
         self.drain.notify_waiters();

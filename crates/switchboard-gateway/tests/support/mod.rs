@@ -139,6 +139,11 @@ impl TestClient {
         served.await.unwrap().unwrap();
     }
 
+    /// Sends nothing more.
+    pub async fn close_writer(&mut self) {
+        self.writer.shutdown().await.unwrap();
+    }
+
     pub async fn send(&mut self, message: Value) {
         let line = format!("{message}\n");
         self.writer.write_all(line.as_bytes()).await.unwrap();

@@ -101,6 +101,13 @@ impl HttpSessions {
         drop(ended);
     }
 
+    /// The edge closes: no client can answer a question any more.
+    pub(super) fn begin_draining(&self) {
+        for session in lock(&self.open).values() {
+            session.client.begin_draining();
+        }
+    }
+
     pub(super) fn close(&self, number: u64) {
         let session = lock(&self.open).remove(&number);
         if let Some(session) = session {
