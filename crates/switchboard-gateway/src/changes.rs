@@ -24,6 +24,7 @@ use crate::client_tasks;
 use crate::gateway_loop;
 use crate::gateway_state::GatewayState;
 use crate::listeners::{ListChange, ListenFilter, Listener};
+use crate::lost_servers::LostServers;
 use crate::params::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::pending_changes;
 use crate::reply::{self, ErrorReply};
@@ -38,14 +39,14 @@ const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Passes on events of the host, until the host or the gateway ends.
 pub(crate) async fn run(mut events: Events, gateway: Weak<GatewayState>) {
-    let Some(mut notifier) = gateway.upgrade().as_ref().map(ChangeNotifier::new) else {
+    let Some((mut notifier, lost_servers)) = gateway
+        .upgrade()
+        .map(|gateway| (ChangeNotifier::new(&gateway), gateway.lost_servers.clone()))
+    else {
         return;
     };
     loop {
-        let grace_end = gateway
-            .upgrade()
-            .and_then(|gateway| gateway.lost_servers.next_end());
-        let next = next_event(&mut events, grace_end).await;
+        let next = next_event(&mut events, &lost_servers).await;
         let Some(gateway) = gateway.upgrade() else {
             return;
         };
@@ -128,17 +129,24 @@ impl ChangeNotifier {
     }
 }
 
-/// A lost server's grace period has ended.
+/// A lost server's grace period has ended, or may end at another time.
 struct GraceEnded;
 
 /// The next event, or the end of a grace period.
 async fn next_event(
     events: &mut Events,
-    grace_end: Option<Instant>,
+    lost_servers: &LostServers,
 ) -> Result<Option<NextEvent>, GraceEnded> {
-    match grace_end {
-        Some(end) => timeout_at(end, events.next()).await.map_err(|_| GraceEnded),
-        None => Ok(events.next().await),
+    let next = async {
+        match lost_servers.next_end() {
+            Some(end) => timeout_at(end, events.next()).await.map_err(|_| GraceEnded),
+            None => Ok(events.next().await),
+        }
+    };
+    tokio::select! {
+        biased;
+        next = next => next,
+        () = lost_servers.grace_changed() => Err(GraceEnded),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The gateway: a host that is offered to clients. Edges connect clients to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard::Host;
 
@@ -37,6 +38,11 @@ impl Gateway {
     /// The host.
     pub fn host(&self) -> &Host {
         &self.state.host
+    }
+
+    /// Sets how long the tools of a server that is down stay listed, also of one that is down already.
+    pub fn set_lost_server_grace(&self, grace: Duration) {
+        self.state.lost_servers.set_grace(grace);
     }
 
     /// Records each request.

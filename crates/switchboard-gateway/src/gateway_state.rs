@@ -42,7 +42,7 @@ pub(crate) struct GatewayState {
     pub(crate) tasks: ClientTasks,
     pub(crate) skills: KnownSkills,
     pub(crate) listeners: Listeners,
-    pub(crate) lost_servers: LostServers,
+    pub(crate) lost_servers: Arc<LostServers>,
     /// What each selection offers, as of the last request for it.
     catalogs: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
     /// What each selection offered when clients were last notified of changes.
@@ -64,7 +64,7 @@ impl GatewayState {
         Self {
             host,
             suspended: SuspendedCalls::new(settings.cluster.clone()),
-            lost_servers: LostServers::new(settings.lost_server_grace),
+            lost_servers: Arc::new(LostServers::new(settings.lost_server_grace)),
             settings: Arc::new(settings),
             subscriptions: ResourceSubscriptions::default(),
             tasks: ClientTasks::default(),
