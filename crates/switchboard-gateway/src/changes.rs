@@ -368,32 +368,41 @@ async fn subscribe(
         };
         let (gateway, ended) = (gateway.clone(), guard.ended.clone());
         subscribing.spawn(async move {
-            let accepted = subscribe_soon(&gateway, resource, &subscriber).await;
+            let outcome = subscribe_soon(&gateway, &resource, &subscriber).await;
             // The listener ended its subscriptions before this one began.
             if ended.is_cancelled() {
                 gateway.end_subscriptions(subscriber.number);
             }
-            accepted
+            (resource, outcome)
         });
     }
-    let accepted = subscribing.join_all().await;
-    accepted.into_iter().flatten().collect()
+    let mut accepted = HashSet::new();
+    while let Some(subscribed) = subscribing.join_next().await {
+        let Ok((SubscribedResource { server, uri }, outcome)) = subscribed else {
+            continue;
+        };
+        let answer = outcome.map_err(|error| error.message.to_string());
+        if answer.is_ok() {
+            accepted.insert(uri.clone());
+        }
+        gateway.record_sent(request, &request.method, &server, &uri, answer);
+    }
+    accepted
 }
 
 /// Subscribes to a resource. If the server takes long, because it is not connected for example, the
-/// subscription is accepted and begins later. Returns the URI of an accepted resource.
+/// subscription is accepted and begins later.
 async fn subscribe_soon(
     gateway: &GatewayState,
-    resource: SubscribedResource,
+    resource: &SubscribedResource,
     subscriber: &Subscriber,
-) -> Option<String> {
+) -> Result<(), ErrorReply> {
     let (subscriptions, host) = (&gateway.subscriptions, &gateway.host);
-    let subscribed = subscriptions.add(host, &resource, subscriber);
-    let outcome = match timeout(CONFIRM_TIMEOUT, subscribed).await {
+    let subscribed = subscriptions.add(host, resource, subscriber);
+    match timeout(CONFIRM_TIMEOUT, subscribed).await {
         Ok(outcome) => outcome,
-        Err(_) => subscriptions.add_unconfirmed(host, &resource, subscriber),
-    };
-    outcome.ok().map(|()| resource.uri)
+        Err(_) => subscriptions.add_unconfirmed(host, resource, subscriber),
+    }
 }
 
 /// The notifications that the request asks for. The error is for the client.

@@ -144,6 +144,12 @@ impl ClientSession {
 
     /// Rejects a message that was too large to be read. If it answers a question, the question fails.
     pub(crate) fn reject_oversized(&self, message: Option<&OversizedMessage>, outbound: &Outbound) {
+        self.gateway.settings.recorder.request_refused(&Refusal {
+            reason: RefusalReason::OversizedBody,
+            peer: None,
+            principal: Some(self.client.principal.clone()),
+            path: String::new(),
+        });
         let text = format!("the message is larger than {MAX_MESSAGE_BYTES} bytes");
         let error = ErrorReply::new(reply::INVALID_REQUEST, &text);
         match message {

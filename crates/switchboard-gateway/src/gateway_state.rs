@@ -20,12 +20,12 @@ use crate::client::ClientState;
 use crate::client_catalog::{ClientCatalog, ListKind};
 use crate::client_request::ClientRequest;
 use crate::client_tasks::ClientTasks;
+use crate::known_skills::KnownSkills;
 use crate::listeners::Listeners;
 use crate::listing::{ToolListing, search};
 use crate::lost_servers::LostServers;
 use crate::recorder::{RequestOutcome, RequestRecord};
 use crate::settings::{GatewaySettings, ServerSelection};
-use crate::skills::KnownSkills;
 use crate::subscriptions::ResourceSubscriptions;
 use crate::suspended::SuspendedCalls;
 
@@ -297,6 +297,33 @@ impl GatewayState {
             && self.settings.listing.tools != ToolListing::All
             && request.params.text("name").as_deref() == Some(tool)
             && self.offers_search(request)
+    }
+
+    /// Records a request that the gateway made to a server for a client's request.
+    pub(crate) fn record_sent(
+        &self,
+        request: &ClientRequest,
+        method: &str,
+        server: &ServerName,
+        name: &str,
+        answer: Result<(), String>,
+    ) {
+        self.settings.recorder.request_ended(&RequestRecord {
+            number: self.settings.running.next_id(),
+            principal: &request.client.principal,
+            client_info: request.client_info.as_ref(),
+            method,
+            server: Some(server),
+            name,
+            arguments: None,
+            approval: None,
+            report: None,
+            outcome: match &answer {
+                Ok(()) => RequestOutcome::Answered,
+                Err(reason) => RequestOutcome::Failed(reason),
+            },
+            duration: request.arrived.elapsed(),
+        });
     }
 
     /// Records a request that no server got: it was answered by the gateway, or no server was found.

@@ -47,7 +47,7 @@ pub(crate) async fn run(
 ) {
     // Rare branches are boxed, here and below: they would make the task of every request larger.
     if ServerRequest::is_of_unknown_skill(gateway, request) {
-        Box::pin(skills::look_for(&gateway.host, &gateway.skills, request)).await;
+        Box::pin(skills::look_for(gateway, request)).await;
     }
     let target = match ServerRequest::read(gateway, request) {
         Ok(target) => target,

@@ -3,7 +3,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard_gateway::{Gateway, GatewaySettings};
+use switchboard_gateway::audit::AuditLog;
+use switchboard_gateway::{Gateway, GatewaySettings, Operations};
 use switchboard_testkit::{Chaos, Record, Scratch, Step, Steps, wait_until};
 
 use super::ALLOW;
@@ -118,6 +119,34 @@ async fn subscriptions_continue_at_a_server_that_a_reload_replaces() {
     reload(&gateway, &scratch, &format!("{ALLOW}{changed}")).await;
     let renewed = || Record::read(&record).count("resources/subscribe") == 4;
     assert!(wait_until(PATIENCE, renewed));
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_subscription_is_a_line_of_the_audit_log() {
+    let scratch = Scratch::new();
+    let entry = server(&scratch.path("seen")).entry("s").render();
+    let host = host(&scratch, &format!("{ALLOW}{entry}")).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let gateway = Gateway::new(host, operations.settings());
+    let mut legacy = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"uri": "r:a"});
+    legacy.request(1, "resources/subscribe", params).await;
+    let mut modern = TestClient::modern(&gateway, "bob", json!({}));
+    listen(&mut modern, 1, &["r:b"]).await;
+    let lines = operations.audit().recent(9);
+    let lines = lines.iter().rev().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        ["client", "method", "server", "name", "outcome"].map(|key| line[key].clone())
+    });
+    let expected = [
+        ["ada", "resources/subscribe", "s", "r:a", "answered"],
+        ["bob", "subscriptions/listen", "s", "r:b", "answered"],
+    ];
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        expected.map(|line| line.map(Value::from))
+    );
     stop(gateway).await;
 }
 
