@@ -172,6 +172,11 @@ impl Outbound {
         }
     }
 
+    /// Sends a response, or returns it if there is no room for it.
+    pub(crate) fn try_send(&self, message: Bytes) -> Result<(), Bytes> {
+        self.0.try_send(message)
+    }
+
     /// Sends a notification or a question. A client whose queue is full is disconnected.
     pub fn send(&self, message: Bytes) {
         if self.0.try_send(message).is_err() {
