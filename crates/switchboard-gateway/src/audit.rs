@@ -68,7 +68,6 @@ struct AuditState {
     dropped: AtomicU64,
     /// Why the last lines could not be written.
     fault: watch::Sender<Option<String>>,
-    arguments: AuditArguments,
     path: Option<PathBuf>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -84,6 +83,7 @@ struct AuditBuffer {
     is_closed: bool,
     clock: AuditClock,
     redactor: Redactor,
+    arguments: AuditArguments,
 }
 
 /// The time as text; only the milliseconds are formatted for each line.
@@ -129,6 +129,7 @@ impl AuditLog {
         Self(Arc::new(AuditState {
             buffer: Mutex::new(AuditBuffer {
                 redactor,
+                arguments,
                 ..AuditBuffer::default()
             }),
             is_pending: Notify::new(),
@@ -136,7 +137,6 @@ impl AuditLog {
             lines: watch::channel(0).0,
             dropped: AtomicU64::new(0),
             fault: watch::channel(None).0,
-            arguments,
             path,
             writer: Mutex::default(),
         }))
@@ -151,7 +151,7 @@ impl AuditLog {
         buffer.clock.write(&mut text);
         text.push_str("\",");
         let start = text.len();
-        line.write(&mut text, self.0.arguments, &buffer.redactor);
+        line.write(&mut text, buffer.arguments, &buffer.redactor);
         if let Cow::Owned(redacted) = buffer.redactor.redact(&text[start..]) {
             text.truncate(start);
             text.push_str(&redacted);
@@ -193,10 +193,16 @@ impl AuditLog {
         lock(&self.0.buffer).redactor = redactor;
     }
 
+    /// Sets what is recorded of arguments from now on.
+    pub fn set_arguments(&self, arguments: AuditArguments) {
+        lock(&self.0.buffer).arguments = arguments;
+    }
+
     /// The recorded form of a call's arguments.
     pub fn arguments(&self, arguments: &RawJson) -> Option<String> {
         let mut text = String::new();
-        match self.0.arguments {
+        let how = lock(&self.0.buffer).arguments;
+        match how {
             AuditArguments::None => return None,
             how => push_arguments(&mut text, arguments, how),
         }

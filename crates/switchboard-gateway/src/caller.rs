@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use switchboard::caller::{
@@ -17,6 +18,7 @@ use switchboard::result::{indent_json, readable_json};
 use switchboard::revision::Era;
 use switchboard::sync::lock;
 use switchboard::untrusted::escaped_line;
+use switchboard::wire::JsonMember;
 use switchboard::{
     Approval, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer, Elicitation, RawJson,
 };
@@ -28,14 +30,19 @@ use crate::client::{ClientState, Responder, read_roots};
 use crate::client_request::ClientRequest;
 use crate::inputs::InputRequests;
 use crate::outbound::Outbound;
-use crate::params::ClientCapabilities;
+use crate::params::{ClientCapabilities, RELATED_TASK};
 use crate::related_task::{related, unrelated};
 use crate::reply;
+use crate::seal;
 use crate::settings::GatewaySettings;
 use crate::spans::ClientSpan;
 use sent_progress::SentProgress;
 
 mod sent_progress;
+
+/// Why a question ends without an answer while its client is connected.
+const STOPPING: &str =
+    "the gateway is stopping, or the client has closed its end: nobody can answer now";
 
 /// The choice in the approval form that lets a call run.
 const ALLOW: &str = "allow once";
@@ -153,7 +160,12 @@ impl RequestCaller {
                 let seal = client.question_seal(&*self.settings.cluster);
                 let questions = &client.questions;
                 let question = questions.ask(seal, &route.outbound, method, &params);
-                let result = question.await.ok_or_else(gone)?.map_err(NoResult::Error)?;
+                let answer = tokio::select! {
+                    biased;
+                    answer = question => answer,
+                    () = client.draining() => return Err(NoResult::Stopping),
+                };
+                let result = answer.ok_or_else(gone)?.map_err(NoResult::Error)?;
                 // The task is ours: the server does not know it.
                 Ok(match task {
                     Some(_) => unrelated(result),
@@ -161,6 +173,28 @@ impl RequestCaller {
                 })
             }
         }
+    }
+
+    /// The params of a question. Only the legacy protocol has an id for the visit to a page, and requires
+    /// it there.
+    fn with_elicitation_id<'a>(&self, params: &'a RawJson) -> Cow<'a, RawJson> {
+        const KEY: &str = "elicitationId";
+        let mut members = match self.era {
+            Era::Legacy => params.members().unwrap_or_default(),
+            Era::Modern => Vec::new(),
+        };
+        let is_page = |(key, value): &JsonMember| {
+            key == "mode" && value.text().is_some_and(|mode| mode == "url")
+        };
+        if !members.iter().any(is_page) || members.iter().any(|(key, _)| key == KEY) {
+            return Cow::Borrowed(params);
+        }
+        let Ok(random) = seal::random::<16>() else {
+            return Cow::Borrowed(params);
+        };
+        let id = format!("{:032x}", u128::from_le_bytes(random));
+        members.push((KEY.into(), RawJson::from(Value::from(id))));
+        Cow::Owned(RawJson::from_members(&members))
     }
 
     async fn ask_approval(&self, request: &ApprovalRequest) -> Approval {
@@ -171,7 +205,12 @@ impl RequestCaller {
                 request,
                 keep_alive: &keep_alive,
             };
-            return self.settings.approvals.approve(&call).await;
+            return tokio::select! {
+                biased;
+                approval = self.settings.approvals.approve(&call) => approval,
+                // A task goes on without its client.
+                () = self.client.draining(), if self.task.get().is_none() => Approval::no(STOPPING.to_owned()),
+            };
         }
         let form = approval_form(request).to_string();
         match self.ask("elicitation/create", form.as_bytes()).await {
@@ -192,6 +231,18 @@ impl RequestCaller {
         self.send_progress(&RawJson::from(params));
     }
 
+    /// The params of a notification of this call, with the client's task and not the server's.
+    fn with_own_task<'a>(&self, params: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+        match self.task.get() {
+            Some(task) if self.era == Era::Legacy => related(&params, task).into(),
+            _ if memmem::find(&params, RELATED_TASK.as_bytes()).is_none() => params,
+            _ => match String::from_utf8_lossy(&params).parse() {
+                Ok(object) => unrelated(object).as_bytes().to_vec().into(),
+                Err(_) => params,
+            },
+        }
+    }
+
     /// Sends progress under the client's progress token.
     fn send_progress(&self, params: &RawJson) {
         let Some(RequestRoute {
@@ -206,7 +257,7 @@ impl RequestCaller {
         let others = members.iter().filter(|(key, _)| key != "progressToken");
         let others = others.map(|(key, value)| (&**key, &value.as_bytes()[..]));
         let token_member = std::iter::once(("progressToken", &token.as_bytes()[..]));
-        let params = reply::object(token_member.chain(others));
+        let params = self.with_own_task(reply::object(token_member.chain(others)).into());
         let message = reply::notification("notifications/progress", &params);
         // Up to the separator after the token, which is the first member.
         let after_token = params.len() - r#"{"progressToken":,"#.len() - token.as_bytes().len();
@@ -263,13 +314,11 @@ impl Caller for RequestCaller {
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
-            match self
-                .ask("elicitation/create", question.params.as_bytes())
-                .await
-            {
+            let params = self.with_elicitation_id(&question.params);
+            match self.ask("elicitation/create", params.as_bytes()).await {
                 Ok(result) if has_action(&result) => ElicitAnswer::Result(result),
                 Err(NoResult::Error(error)) => ElicitAnswer::Error(error),
-                Ok(_) | Err(NoResult::Disconnected) => ElicitAnswer::Cancel,
+                Ok(_) | Err(NoResult::Disconnected | NoResult::Stopping) => ElicitAnswer::Cancel,
             }
         })
     }
@@ -303,7 +352,7 @@ impl Caller for RequestCaller {
             match self.ask("roots/list", b"{}").await {
                 Ok(result) => read_roots(&result).map(|_| Ok(result)),
                 Err(NoResult::Error(error)) => Some(Err(error)),
-                Err(NoResult::Disconnected) => None,
+                Err(NoResult::Disconnected | NoResult::Stopping) => None,
             }
         })
     }
@@ -335,7 +384,8 @@ impl Caller for RequestCaller {
             (Some(_), None) => true,
         };
         if let Some(route) = self.route().filter(|_| passes_level) {
-            let message = reply::notification("notifications/message", line.params.as_bytes());
+            let params = self.with_own_task(Cow::Borrowed(line.params.as_bytes()));
+            let message = reply::notification("notifications/message", &params);
             route.outbound.send_request_log(message);
         }
     }
@@ -457,6 +507,8 @@ enum NoResult {
     Disconnected,
     /// The client answered with this error object.
     Error(RawJson),
+    /// No more messages of the client are read, so it cannot answer.
+    Stopping,
 }
 
 impl fmt::Display for NoResult {
@@ -464,6 +516,7 @@ impl fmt::Display for NoResult {
         match self {
             Self::Disconnected => f.write_str("the client went away"),
             Self::Error(error) => f.write_str(&error_message(error)),
+            Self::Stopping => f.write_str(STOPPING),
         }
     }
 }

@@ -20,9 +20,11 @@ use tokio_util::sync::CancellationToken;
 use crate::caller::ELICITATION_COMPLETE;
 use crate::client::{ClientState, Responder};
 use crate::client_request::ClientRequest;
+use crate::client_tasks;
 use crate::gateway_loop;
 use crate::gateway_state::GatewayState;
 use crate::listeners::{ListChange, ListenFilter, Listener};
+use crate::lost_servers::LostServers;
 use crate::params::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::pending_changes;
 use crate::reply::{self, ErrorReply};
@@ -37,14 +39,14 @@ const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Passes on events of the host, until the host or the gateway ends.
 pub(crate) async fn run(mut events: Events, gateway: Weak<GatewayState>) {
-    let Some(mut notifier) = gateway.upgrade().as_ref().map(ChangeNotifier::new) else {
+    let Some((mut notifier, lost_servers)) = gateway
+        .upgrade()
+        .map(|gateway| (ChangeNotifier::new(&gateway), gateway.lost_servers.clone()))
+    else {
         return;
     };
     loop {
-        let grace_end = gateway
-            .upgrade()
-            .and_then(|gateway| gateway.lost_servers.next_end());
-        let next = next_event(&mut events, grace_end).await;
+        let next = next_event(&mut events, &lost_servers).await;
         let Some(gateway) = gateway.upgrade() else {
             return;
         };
@@ -98,8 +100,9 @@ impl ChangeNotifier {
             NextEvent::Event(Event::Reloaded(_)) | NextEvent::Lagged(_)
         ) {
             self.states.observe_all(gateway);
-            // Servers that are new have no log level yet.
+            // Servers that are new have no log level and no subscriptions yet.
             gateway.update_log_level();
+            gateway.subscriptions.renew(&gateway.host);
             notify_of_pending_changes(gateway, &mut self.pending);
         }
         notify_of_lost_servers(gateway);
@@ -126,17 +129,24 @@ impl ChangeNotifier {
     }
 }
 
-/// A lost server's grace period has ended.
+/// A lost server's grace period has ended, or may end at another time.
 struct GraceEnded;
 
 /// The next event, or the end of a grace period.
 async fn next_event(
     events: &mut Events,
-    grace_end: Option<Instant>,
+    lost_servers: &LostServers,
 ) -> Result<Option<NextEvent>, GraceEnded> {
-    match grace_end {
-        Some(end) => timeout_at(end, events.next()).await.map_err(|_| GraceEnded),
-        None => Ok(events.next().await),
+    let next = async {
+        match lost_servers.next_end() {
+            Some(end) => timeout_at(end, events.next()).await.map_err(|_| GraceEnded),
+            None => Ok(events.next().await),
+        }
+    };
+    tokio::select! {
+        biased;
+        next = next => next,
+        () = lost_servers.grace_changed() => Err(GraceEnded),
     }
 }
 
@@ -149,7 +159,11 @@ struct ServerStates {
 impl ServerStates {
     fn observe(&mut self, gateway: &GatewayState, server: &ServerName, state: &State) {
         let now = Instant::now();
-        gateway.lost_servers.observe(server, state, now);
+        // The state may be that of a server that a reload has replaced or removed.
+        if let Some(current) = gateway.host.server(server.as_str()) {
+            let current = current.snapshot();
+            gateway.lost_servers.observe(server, &current.state, now);
+        }
         if matches!(state, State::Ready { .. }) {
             self.connected.entry(server.clone()).or_insert(now);
         } else if let Some(began) = self.connected.remove(server) {
@@ -293,7 +307,7 @@ pub(crate) async fn listen(
 ) {
     let mut filter = match read_filter(request) {
         Ok(filter) => filter,
-        Err(fault) => return responder.error(&ErrorReply::invalid_params(fault)).await,
+        Err(error) => return responder.error(&error).await,
     };
     let guard = ListenerGuard {
         gateway: gateway.clone(),
@@ -324,8 +338,9 @@ pub(crate) async fn listen(
         listeners.insert(guard.number, listener);
     }
     tokio::select! {
-        () = cancel.notified() => {}
-        () = responder.outbound.closed() => {}
+        // Nothing is sent for a request that its client has cancelled.
+        () = cancel.notified() => return,
+        () = responder.outbound.closed() => return,
         () = request.client.draining() => {}
     }
     let result = listen_result(&responder.id);
@@ -353,43 +368,59 @@ async fn subscribe(
         };
         let (gateway, ended) = (gateway.clone(), guard.ended.clone());
         subscribing.spawn(async move {
-            let accepted = subscribe_soon(&gateway, resource, &subscriber).await;
+            let outcome = subscribe_soon(&gateway, &resource, &subscriber).await;
             // The listener ended its subscriptions before this one began.
             if ended.is_cancelled() {
                 gateway.end_subscriptions(subscriber.number);
             }
-            accepted
+            (resource, outcome)
         });
     }
-    let accepted = subscribing.join_all().await;
-    accepted.into_iter().flatten().collect()
+    let mut accepted = HashSet::new();
+    while let Some(subscribed) = subscribing.join_next().await {
+        let Ok((SubscribedResource { server, uri }, outcome)) = subscribed else {
+            continue;
+        };
+        let answer = outcome.map_err(|error| error.message.to_string());
+        if answer.is_ok() {
+            accepted.insert(uri.clone());
+        }
+        gateway.record_sent(request, &request.method, &server, &uri, answer);
+    }
+    accepted
 }
 
 /// Subscribes to a resource. If the server takes long, because it is not connected for example, the
-/// subscription is accepted and begins later. Returns the URI of an accepted resource.
+/// subscription is accepted and begins later.
 async fn subscribe_soon(
     gateway: &GatewayState,
-    resource: SubscribedResource,
+    resource: &SubscribedResource,
     subscriber: &Subscriber,
-) -> Option<String> {
+) -> Result<(), ErrorReply> {
     let (subscriptions, host) = (&gateway.subscriptions, &gateway.host);
-    let subscribed = subscriptions.add(host, &resource, subscriber);
-    let outcome = match timeout(CONFIRM_TIMEOUT, subscribed).await {
+    let subscribed = subscriptions.add(host, resource, subscriber);
+    match timeout(CONFIRM_TIMEOUT, subscribed).await {
         Ok(outcome) => outcome,
-        Err(_) => subscriptions.add_unconfirmed(host, &resource, subscriber),
-    };
-    outcome.ok().map(|()| resource.uri)
+        Err(_) => subscriptions.add_unconfirmed(host, resource, subscriber),
+    }
 }
 
 /// The notifications that the request asks for. The error is for the client.
-fn read_filter(request: &ClientRequest) -> Result<ListenFilter, String> {
+fn read_filter(request: &ClientRequest) -> Result<ListenFilter, ErrorReply> {
     let filter = match request.params.get("notifications").map(RawJson::decode) {
         None => ListenFilter::default(),
-        Some(filter) => filter.map_err(|fault| format!("notifications: {fault}"))?,
+        Some(filter) => {
+            filter.map_err(|fault| ErrorReply::invalid_params(format!("notifications: {fault}")))?
+        }
     };
+    if filter.task_ids.is_some() && !request.capabilities.tasks {
+        return Err(client_tasks::missing_capability());
+    }
     let count = filter.resource_subscriptions.len();
     match count > MAX_RESOURCES {
-        true => Err(format!("{count} resources; at most {MAX_RESOURCES}")),
+        true => Err(ErrorReply::invalid_params(format!(
+            "{count} resources; at most {MAX_RESOURCES}"
+        ))),
         false => Ok(filter),
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct ClientState {
     in_flight: Mutex<HashMap<RequestId, Arc<Notify>, RandomState>>,
     /// Notified when the last of them ends.
     ended: Notify,
-    /// True once no more messages are read: open-ended requests then end.
+    /// True once no more messages are read: open-ended requests then end, and open questions.
     is_draining: AtomicBool,
     /// Notified when that becomes true.
     drain: Notify,
@@ -134,7 +134,7 @@ impl ClientState {
         }
     }
 
-    /// Marks the end of the client's messages: open-ended requests end.
+    /// Marks the end of the client's messages: open-ended requests end, and open questions.
     pub(crate) fn begin_draining(&self) {
         self.is_draining.store(true, Ordering::Release);
         self.drain.notify_waiters();
@@ -238,6 +238,7 @@ impl ClientState {
             id,
             outbound,
             span: std::mem::take(span),
+            is_released: false,
         })
     }
 
@@ -281,6 +282,8 @@ pub(crate) struct Responder {
     pub(crate) outbound: Outbound,
     /// The span of the request. It ends when the response is sent.
     pub(crate) span: ServerSpan,
+    /// The request is no longer in flight.
+    is_released: bool,
 }
 
 impl Responder {
@@ -297,20 +300,35 @@ impl Responder {
         self.respond(message).await;
     }
 
-    /// The id is released before the response is sent, because the client may reuse it at once.
-    async fn respond(self, message: Bytes) {
+    /// The id is released before the client can read the response, because it may reuse it at once. And
+    /// the response is in the queue before the client counts as idle, because the queue may end then.
+    async fn respond(mut self, message: Bytes) {
         let outbound = self.outbound.clone();
+        let sent = self.release_after(|| outbound.try_send(message));
         drop(self);
-        outbound.respond(message).await;
+        // The queue is full.
+        if let Err(message) = sent {
+            outbound.respond(message).await;
+        }
+    }
+
+    /// Ends the request after `last`, at once for others.
+    fn release_after<T>(&mut self, last: impl FnOnce() -> T) -> T {
+        self.is_released = true;
+        let mut in_flight = lock(&self.client.in_flight);
+        let output = last();
+        in_flight.remove(&self.id);
+        if in_flight.is_empty() {
+            self.client.ended.notify_waiters();
+        }
+        output
     }
 }
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        let mut in_flight = lock(&self.client.in_flight);
-        in_flight.remove(&self.id);
-        if in_flight.is_empty() {
-            self.client.ended.notify_waiters();
+        if !self.is_released {
+            self.release_after(|| {});
         }
     }
 }

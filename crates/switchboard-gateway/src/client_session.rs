@@ -126,6 +126,17 @@ impl ClientSession {
         }
     }
 
+    /// No more messages are read: open-ended requests end, and questions to the client.
+    pub(crate) fn begin_draining(&self) {
+        self.client.begin_draining();
+    }
+
+    /// Does the same when it is run.
+    pub(crate) fn drain_start(&self) -> impl FnOnce() + Send + use<> {
+        let client = self.client.clone();
+        move || client.begin_draining()
+    }
+
     /// Waits until no request is in flight.
     pub async fn idle(&self) {
         self.client.idle().await;
@@ -133,6 +144,12 @@ impl ClientSession {
 
     /// Rejects a message that was too large to be read. If it answers a question, the question fails.
     pub(crate) fn reject_oversized(&self, message: Option<&OversizedMessage>, outbound: &Outbound) {
+        self.gateway.settings.recorder.request_refused(&Refusal {
+            reason: RefusalReason::OversizedBody,
+            peer: None,
+            principal: Some(self.client.principal.clone()),
+            path: String::new(),
+        });
         let text = format!("the message is larger than {MAX_MESSAGE_BYTES} bytes");
         let error = ErrorReply::new(reply::INVALID_REQUEST, &text);
         match message {

@@ -145,9 +145,16 @@ impl ClientTask {
         shown.to_string().into_bytes()
     }
 
+    /// Sets how the task ended, unless it has ended before: an ended task does not change.
     pub(crate) fn end(&self, outcome: TaskOutcome) {
         let at = SystemTime::now();
-        self.end.send_replace(Some(TaskEnd { outcome, at }));
+        self.end.send_if_modified(|end| {
+            let is_first = end.is_none();
+            if is_first {
+                *end = Some(TaskEnd { outcome, at });
+            }
+            is_first
+        });
     }
 
     fn status(&self) -> &'static str {
@@ -276,13 +283,11 @@ pub(crate) fn answer(
                 let message = format!("the task has ended: it is {}", task.status());
                 return Err(ErrorReply::invalid_params(message));
             }
+            // The task is cancelled from now on, though its call may end a moment later.
+            task.end(TaskOutcome::Cancelled);
             task.cancel.notify_one();
             match era {
-                Era::Legacy => {
-                    let mut shown = task.shown();
-                    shown["status"] = "cancelled".into();
-                    shown.to_string().into_bytes()
-                }
+                Era::Legacy => task.shown().to_string().into_bytes(),
                 Era::Modern => br#"{"resultType":"complete"}"#.to_vec(),
             }
         }
@@ -313,7 +318,7 @@ fn task_of(tasks: &ClientTasks, request: &ClientRequest) -> Result<Arc<ClientTas
 }
 
 /// The error for a modern client that uses tasks and does not declare them.
-fn missing_capability() -> ErrorReply {
+pub(crate) fn missing_capability() -> ErrorReply {
     let data = json!({"requiredCapabilities": {"extensions": {TASKS: {}}}});
     ErrorReply::new(-32021, "the request does not declare the tasks extension").with_data(&data)
 }

@@ -60,7 +60,7 @@ impl DeferredRequest {
         } = self;
         match (&*request.method, request.era) {
             ("skills/list", _) => tokio::select! {
-                () = skills::list(&gateway.host, &gateway.skills, &request, responder) => {}
+                () = skills::list(&gateway, &request, responder) => {}
                 () = cancel.notified() => {}
             },
             (gateway_loop::METHOD, _) => tokio::select! {
@@ -125,6 +125,17 @@ async fn subscribe(gateway: &GatewayState, request: &ClientRequest) -> Result<()
     };
     let outcome = subscriptions.add(&gateway.host, &resource, &subscriber);
     let outcome = outcome.await;
+    let answer = match &outcome {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.message.to_string()),
+    };
+    gateway.record_sent(
+        request,
+        &request.method,
+        &resource.server,
+        &resource.uri,
+        answer,
+    );
     // A client that disconnected meanwhile ended its subscriptions before this one began.
     if !gateway.has_client(client.number) {
         gateway.end_subscriptions(client.number);

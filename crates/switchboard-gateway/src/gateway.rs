@@ -1,6 +1,7 @@
 //! The gateway: a host that is offered to clients. Edges connect clients to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard::Host;
 
@@ -9,7 +10,7 @@ use crate::client::ClientKind;
 use crate::client_session::ClientSession;
 use crate::cluster::Cluster;
 use crate::gateway_state::GatewayState;
-use crate::outbound::{Outbound, OutboundQueue};
+use crate::outbound::{Outbound, OutboundMeter, OutboundQueue};
 use crate::principal::Principal;
 use crate::recorder::Recorder;
 use crate::request_tasks::RequestTasks;
@@ -39,6 +40,11 @@ impl Gateway {
         &self.state.host
     }
 
+    /// Sets how long the tools of a server that is down stay listed, also of one that is down already.
+    pub fn set_lost_server_grace(&self, grace: Duration) {
+        self.state.lost_servers.set_grace(grace);
+    }
+
     /// Records each request.
     pub(crate) fn recorder(&self) -> &dyn Recorder {
         &*self.state.settings.recorder
@@ -47,6 +53,11 @@ impl Gateway {
     /// Seals and claims what clients store for the gateway.
     pub(crate) fn cluster(&self) -> &dyn Cluster {
         &*self.state.settings.cluster
+    }
+
+    /// Counts messages to clients.
+    pub(crate) fn outbound_meter(&self) -> &Arc<OutboundMeter> {
+        &self.state.settings.outbound
     }
 
     /// A queue for a client of this gateway, or for one response to it.

@@ -20,12 +20,12 @@ use crate::client::ClientState;
 use crate::client_catalog::{ClientCatalog, ListKind};
 use crate::client_request::ClientRequest;
 use crate::client_tasks::ClientTasks;
+use crate::known_skills::KnownSkills;
 use crate::listeners::Listeners;
 use crate::listing::{ToolListing, search};
 use crate::lost_servers::LostServers;
 use crate::recorder::{RequestOutcome, RequestRecord};
 use crate::settings::{GatewaySettings, ServerSelection};
-use crate::skills::KnownSkills;
 use crate::subscriptions::ResourceSubscriptions;
 use crate::suspended::SuspendedCalls;
 
@@ -42,7 +42,7 @@ pub(crate) struct GatewayState {
     pub(crate) tasks: ClientTasks,
     pub(crate) skills: KnownSkills,
     pub(crate) listeners: Listeners,
-    pub(crate) lost_servers: LostServers,
+    pub(crate) lost_servers: Arc<LostServers>,
     /// What each selection offers, as of the last request for it.
     catalogs: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
     /// What each selection offered when clients were last notified of changes.
@@ -64,7 +64,7 @@ impl GatewayState {
         Self {
             host,
             suspended: SuspendedCalls::new(settings.cluster.clone()),
-            lost_servers: LostServers::new(settings.lost_server_grace),
+            lost_servers: Arc::new(LostServers::new(settings.lost_server_grace)),
             settings: Arc::new(settings),
             subscriptions: ResourceSubscriptions::default(),
             tasks: ClientTasks::default(),
@@ -297,6 +297,33 @@ impl GatewayState {
             && self.settings.listing.tools != ToolListing::All
             && request.params.text("name").as_deref() == Some(tool)
             && self.offers_search(request)
+    }
+
+    /// Records a request that the gateway made to a server for a client's request.
+    pub(crate) fn record_sent(
+        &self,
+        request: &ClientRequest,
+        method: &str,
+        server: &ServerName,
+        name: &str,
+        answer: Result<(), String>,
+    ) {
+        self.settings.recorder.request_ended(&RequestRecord {
+            number: self.settings.running.next_id(),
+            principal: &request.client.principal,
+            client_info: request.client_info.as_ref(),
+            method,
+            server: Some(server),
+            name,
+            arguments: None,
+            approval: None,
+            report: None,
+            outcome: match &answer {
+                Ok(()) => RequestOutcome::Answered,
+                Err(reason) => RequestOutcome::Failed(reason),
+            },
+            duration: request.arrived.elapsed(),
+        });
     }
 
     /// Records a request that no server got: it was answered by the gateway, or no server was found.

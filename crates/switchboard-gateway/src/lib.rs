@@ -85,6 +85,8 @@ mod settings;
 /// Changes of the configuration that wait for a person.
 mod pending_changes;
 
+/// Which server has which skill.
+mod known_skills;
 /// Which servers are lost, and no longer listed.
 mod lost_servers;
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use switchboard::revision::Era;
 
@@ -34,6 +35,9 @@ pub(crate) struct ListenFilter {
     prompts_list_changed: bool,
     resources_list_changed: bool,
     pub(crate) resource_subscriptions: Vec<String>,
+    /// Notifications of tasks are an extension: only who declares it may ask for them. None are sent,
+    /// and the acknowledgement says so by leaving them out.
+    pub(crate) task_ids: Option<IgnoredAny>,
 }
 
 /// The lists that changed.

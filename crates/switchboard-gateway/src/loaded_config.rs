@@ -49,6 +49,11 @@ impl LoadedConfig {
         &self.files
     }
 
+    /// The files have just been read again.
+    pub(crate) fn set_read(&self) {
+        *lock(&self.read) = ConfigRead::of(&self.files);
+    }
+
     /// The last load that was applied.
     pub(crate) fn read(&self) -> ConfigRead {
         lock(&self.read).clone()

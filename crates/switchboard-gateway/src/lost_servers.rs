@@ -9,17 +9,20 @@ use std::time::Duration;
 use switchboard::ServerName;
 use switchboard::server::State;
 use switchboard::sync::lock;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The lost servers of a gateway.
 #[derive(Debug)]
 pub(crate) struct LostServers {
-    grace: Duration,
     known: Mutex<KnownLosses>,
+    /// Notified when the grace period changes.
+    grace_change: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct KnownLosses {
+    grace: Duration,
     /// Since when each server has been neither connected nor idle.
     since: HashMap<ServerName, Instant>,
     /// Those whose grace period has ended. Replaced as a whole.
@@ -29,9 +32,24 @@ struct KnownLosses {
 impl LostServers {
     pub(crate) fn new(grace: Duration) -> Self {
         Self {
-            grace,
-            known: Mutex::default(),
+            known: Mutex::new(KnownLosses {
+                grace,
+                since: HashMap::new(),
+                unlisted: Arc::default(),
+            }),
+            grace_change: Notify::new(),
         }
+    }
+
+    /// Sets the grace period, also for servers that are lost already.
+    pub(crate) fn set_grace(&self, grace: Duration) {
+        lock(&self.known).grace = grace;
+        self.grace_change.notify_one();
+    }
+
+    /// Completes when the grace period has changed.
+    pub(crate) async fn grace_changed(&self) {
+        self.grace_change.notified().await;
     }
 
     /// Records a server's state. One that is idle is started when it is used; one that connects is
@@ -55,8 +73,9 @@ impl LostServers {
     /// Renews the unlisted servers; true if they changed.
     pub(crate) fn update(&self, now: Instant) -> bool {
         let mut known = lock(&self.known);
+        let grace = known.grace;
         let has_ended = |(server, since): (&ServerName, &Instant)| {
-            (now >= *since + self.grace).then(|| server.clone())
+            (now >= *since + grace).then(|| server.clone())
         };
         let unlisted: HashSet<_> = known.since.iter().filter_map(has_ended).collect();
         let has_changed = unlisted != *known.unlisted;
@@ -71,7 +90,7 @@ impl LostServers {
         let known = lock(&self.known);
         let listed = known.since.iter();
         let listed = listed.filter(|(server, _)| !known.unlisted.contains(*server));
-        listed.map(|(_, since)| *since + self.grace).min()
+        listed.map(|(_, since)| *since + known.grace).min()
     }
 
     /// The servers that are not listed.
@@ -136,6 +155,18 @@ mod tests {
         lost.observe(&server, &ready(), after(500));
         assert!(lost.update(after(500)));
         assert!(lost.unlisted().is_empty());
+    }
+
+    #[test]
+    fn a_shorter_grace_period_counts_for_a_server_that_is_lost_already() {
+        let server = ServerName::new("files").unwrap();
+        let lost = LostServers::new(GRACE);
+        let start = Instant::now();
+        lost.observe(&server, &down(), start);
+        lost.set_grace(Duration::from_secs(10));
+        assert_eq!(lost.next_end(), Some(start + Duration::from_secs(10)));
+        assert!(lost.update(start + Duration::from_secs(10)));
+        assert_eq!(*lost.unlisted(), HashSet::from([server]));
     }
 
     #[test]

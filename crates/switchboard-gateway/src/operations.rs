@@ -83,6 +83,12 @@ impl Operations {
         })
     }
 
+    /// The status page shows that the configuration was read now. Reloads that change a server or a rule
+    /// are noticed without this.
+    pub fn set_config_read(&self) {
+        self.config.set_read();
+    }
+
     /// Sets how hints are worded. Later calls have no effect.
     pub fn set_hint_words(&self, words: HintWords) {
         let _ = self.hint_words.set(words);

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -42,6 +42,9 @@ struct OutboundState {
     waiting: Mutex<WaitingMessages>,
     /// How many `Outbound` there are.
     senders: AtomicUsize,
+    /// Whether more than half of the queue is used. Readers of a client's messages look at it for each
+    /// message, so it is no part of what is locked.
+    is_half_used: AtomicBool,
     /// Wakes the senders that wait for room.
     room: Notify,
     /// Wakes the senders that wait until the reader is gone.
@@ -109,6 +112,11 @@ impl OutboundMeter {
     pub fn cut_off_readers(&self) -> u64 {
         self.cut_off.load(Ordering::Relaxed)
     }
+
+    /// Counts one more.
+    pub(crate) fn count_cut_off(&self) {
+        self.cut_off.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The receiving end, which an edge writes to its client.
@@ -126,6 +134,7 @@ impl Outbound {
         let state = Arc::new(OutboundState {
             waiting: Mutex::default(),
             senders: AtomicUsize::new(1),
+            is_half_used: AtomicBool::new(false),
             room: Notify::new(),
             closed: Notify::new(),
             meter: meter.clone(),
@@ -161,6 +170,11 @@ impl Outbound {
         if timeout(SLOW_READER, waiting).await.is_err() {
             self.0.cut_off();
         }
+    }
+
+    /// Sends a response, or returns it if there is no room for it.
+    pub(crate) fn try_send(&self, message: Bytes) -> Result<(), Bytes> {
+        self.0.try_send(message)
     }
 
     /// Sends a notification or a question. A client whose queue is full is disconnected.
@@ -212,8 +226,7 @@ impl Outbound {
 
     /// Whether at most half of the queue is used.
     pub(crate) fn has_room(&self) -> bool {
-        let waiting = self.0.lock();
-        waiting.count() <= MAX_MESSAGES / 2 && waiting.bytes <= MAX_BYTES / 2
+        !self.0.is_half_used.load(Ordering::Acquire)
     }
 
     /// Waits until at most half of the queue is used.
@@ -292,6 +305,7 @@ impl OutboundState {
             return Err(message);
         }
         waiting.push(message);
+        self.note_room(&waiting);
         self.meter.waiting.fetch_add(1, Ordering::Relaxed);
         self.wake_reader(waiting);
         Ok(())
@@ -309,13 +323,19 @@ impl OutboundState {
         };
         waiting.bytes = waiting.bytes - same.len() + message.len();
         *same = message.clone();
+        self.note_room(waiting);
         true
+    }
+
+    fn note_room(&self, waiting: &WaitingMessages) {
+        let is_half_used = waiting.count() > MAX_MESSAGES / 2 || waiting.bytes > MAX_BYTES / 2;
+        self.is_half_used.store(is_half_used, Ordering::Release);
     }
 
     fn cut_off(&self) {
         let mut waiting = self.lock();
         if !std::mem::replace(&mut waiting.is_cut_off, true) {
-            self.meter.cut_off.fetch_add(1, Ordering::Relaxed);
+            self.meter.count_cut_off();
         }
         self.wake_reader(waiting);
     }
@@ -325,6 +345,7 @@ impl OutboundState {
             return None;
         }
         let message = waiting.pop()?;
+        self.note_room(&waiting);
         drop(waiting);
         self.meter.waiting.fetch_sub(1, Ordering::Relaxed);
         self.room.notify_waiters();
@@ -392,6 +413,11 @@ impl OutboundQueue {
         self.0.cut_off();
     }
 
+    /// What waits in the queue, for whoever does not read it.
+    pub(crate) fn unread(&self) -> UnreadMessages {
+        UnreadMessages(self.0.clone())
+    }
+
     /// Whether the client read too slowly.
     pub fn is_cut_off(&self) -> bool {
         self.0.lock().is_cut_off
@@ -404,12 +430,31 @@ impl Drop for OutboundQueue {
             let mut waiting = self.0.lock();
             waiting.is_closed = true;
             waiting.bytes = 0;
-            (waiting.first.take(), std::mem::take(&mut waiting.others))
+            let unread = (waiting.first.take(), std::mem::take(&mut waiting.others));
+            self.0.note_room(&waiting);
+            unread
         };
         let count = usize::from(unread.0.is_some()) + unread.1.len();
         self.0.meter.waiting.fetch_sub(count, Ordering::Relaxed);
         self.0.closed.notify_waiters();
         self.0.room.notify_waiters();
+    }
+}
+
+/// The messages that wait in a queue.
+#[derive(Debug)]
+pub(crate) struct UnreadMessages(Arc<OutboundState>);
+
+impl UnreadMessages {
+    /// The sum of their lengths.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.lock().bytes
+    }
+
+    /// Whether none follows.
+    pub(crate) fn has_all(&self) -> bool {
+        let waiting = self.0.lock();
+        waiting.is_ended || waiting.is_cut_off || self.0.senders.load(Ordering::Acquire) == 0
     }
 }
 

@@ -49,7 +49,7 @@ pub struct RequestRecord<'a> {
     pub principal: &'a Principal,
     /// The client's `clientInfo`, as JSON.
     pub client_info: Option<&'a RawJson>,
-    /// `tools/call`, `prompts/get`, `resources/read` or `completion/complete`.
+    /// The method, such as `tools/call`.
     pub method: &'a str,
     /// The server, where one was found.
     pub server: Option<&'a ServerName>,

@@ -11,6 +11,7 @@ use switchboard::RawJson;
 use switchboard::call::CallError;
 use switchboard::revision::Era;
 use switchboard::sync::lock;
+use switchboard::wire::JsonMember;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, sleep_until};
 
@@ -46,7 +47,7 @@ pub(crate) async fn run(
 ) {
     // Rare branches are boxed, here and below: they would make the task of every request larger.
     if ServerRequest::is_of_unknown_skill(gateway, request) {
-        Box::pin(skills::look_for(&gateway.host, &gateway.skills, request)).await;
+        Box::pin(skills::look_for(gateway, request)).await;
     }
     let target = match ServerRequest::read(gateway, request) {
         Ok(target) => target,
@@ -58,9 +59,10 @@ pub(crate) async fn run(
     let state = request.params.get("requestState");
     if let Some(state) = state.filter(|_| request.era == Era::Modern) {
         let state: String = state.decode().unwrap_or_default();
-        // A modern server's own state goes back to it unread. A legacy server has none, and a call
-        // must not run again because of a tampered state.
-        let era = match suspended::is_ours(&state) {
+        // A modern server's own state goes back to it unread; the server may be a gateway, whose state
+        // looks like ours but for the key. A legacy server has none, and a call must not run again
+        // because of a tampered state.
+        let era = match gateway.suspended.is_ours(&state) {
             true => Ok(None),
             false => tokio::select! {
                 era = Box::pin(target.server_era(&gateway.host)) => era,
@@ -369,7 +371,10 @@ fn response_of(
 ) -> Result<Bytes, ErrorReply> {
     let answer = answer.or_else(|error| failure_of(gateway, request, &error));
     match (answer, request.era) {
-        (Ok(result), Era::Legacy) => Ok(result.as_bytes().clone()),
+        (Ok(result), Era::Legacy) => Ok(match gateway.settings.listing.schemas_as_is {
+            true => result.as_bytes().clone(),
+            false => without_invalid_structure(&request.method, result),
+        }),
         (Ok(result), Era::Modern) => {
             let extra = match &*request.method {
                 "resources/read" => r#","ttlMs":0,"cacheScope":"private""#,
@@ -388,6 +393,23 @@ fn response_of(
             Err(error)
         }
     }
+}
+
+/// The result of a call without `structuredContent` that is no object, which the legacy schema does
+/// not allow: its SDKs would reject the whole result.
+fn without_invalid_structure(method: &str, result: RawJson) -> Bytes {
+    const KEY: &str = "structuredContent";
+    // Most results do not have it, and need not be parsed.
+    if method != "tools/call" || !result.as_str().contains("\"structuredContent\"") {
+        return result.as_bytes().clone();
+    }
+    let mut members = result.members().unwrap_or_default();
+    let is_invalid = |(key, value): &JsonMember| key == KEY && !value.as_str().starts_with('{');
+    if !members.iter().any(is_invalid) {
+        return result.as_bytes().clone();
+    }
+    members.retain(|member| !is_invalid(member));
+    RawJson::from_members(&members).as_bytes().clone()
 }
 
 /// A tool call that did not complete is an error result, which a model can read; a server's own

@@ -4,8 +4,7 @@
 //! first in config order is offered; the other one's is found under `/mcp/NAME`. Only servers that
 //! are connected and declare the extension are asked, and none for longer than [`LIST_TIMEOUT`].
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,13 +15,13 @@ use switchboard::call::CallError;
 use switchboard::caller::{ApprovalRequest, ForwardedParams};
 use switchboard::revision::Era;
 use switchboard::server::ServerHandle;
-use switchboard::sync::lock;
 use switchboard::{Approval, BoxFuture, Caller, CallerId, Host, RawJson, ServerName};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::client::Responder;
 use crate::client_request::ClientRequest;
+use crate::gateway_state::GatewayState;
 use crate::reply::ErrorReply;
 use crate::settings::ServerSelection;
 
@@ -32,44 +31,8 @@ pub(crate) const SKILLS: &str = "io.modelcontextprotocol/skills";
 /// How long a server may take to list its skills.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many pages a server's list may have, and how many skills are remembered.
+/// How many pages a server's list may have.
 const MAX_PAGES: usize = 64;
-const MAX_SKILLS: usize = 10_000;
-
-/// The file that a skill's address names; its other files are in the same folder.
-const SKILL_FILE: &str = "SKILL.md";
-
-/// Which server has which skill, from the lists so far.
-#[derive(Debug, Default)]
-pub(crate) struct KnownSkills(Mutex<HashMap<String, ServerName>>);
-
-impl KnownSkills {
-    /// The server of a skill, of one of its files, or of its folder.
-    pub(crate) fn server_of(&self, uri: &str) -> Option<ServerName> {
-        let known = lock(&self.0);
-        if let Some(server) = known.get(uri) {
-            return Some(server.clone());
-        }
-        let is_inside = |skill: &str| {
-            let folder = skill.strip_suffix(SKILL_FILE).unwrap_or(skill);
-            uri.starts_with(folder) || folder.strip_suffix('/') == Some(uri)
-        };
-        let inside = known.iter().filter(|(skill, _)| is_inside(skill));
-        // The longest match, because a skill's folder may be inside another's.
-        let innermost = inside.max_by_key(|(skill, _)| skill.len());
-        innermost.map(|(_, server)| server.clone())
-    }
-
-    fn add(&self, entries: &[(ServerName, SkillEntry)]) {
-        let mut known = lock(&self.0);
-        if known.len() + entries.len() > MAX_SKILLS {
-            known.clear();
-        }
-        for (server, entry) in entries.iter().take(MAX_SKILLS) {
-            known.insert(entry.uri.clone(), server.clone());
-        }
-    }
-}
 
 /// A skill in a server's list.
 struct SkillEntry {
@@ -78,17 +41,12 @@ struct SkillEntry {
 }
 
 /// `skills/list`: the skills of all servers that are offered to this client, on one page.
-pub(crate) async fn list(
-    host: &Host,
-    known: &KnownSkills,
-    request: &ClientRequest,
-    responder: Responder,
-) {
+pub(crate) async fn list(gateway: &GatewayState, request: &ClientRequest, responder: Responder) {
     if request.params.get("cursor").is_some() {
         let error = ErrorReply::invalid_params("unknown cursor");
         return responder.error(&error).await;
     }
-    match collect(host, known, request).await {
+    match collect(gateway, request).await {
         Ok(entries) => {
             let result = write(&entries, request.era);
             responder.result(&result).await;
@@ -98,17 +56,17 @@ pub(crate) async fn list(
 }
 
 /// Asks for the lists, because a request names a skill that is not known.
-pub(crate) async fn look_for(host: &Host, known: &KnownSkills, request: &ClientRequest) {
+pub(crate) async fn look_for(gateway: &GatewayState, request: &ClientRequest) {
     // A server that fails to list them is skipped.
-    let _ = collect(host, known, request).await;
+    let _ = collect(gateway, request).await;
 }
 
 /// The skills of the servers in config order. An error only if the client is offered one server.
 async fn collect(
-    host: &Host,
-    known: &KnownSkills,
+    gateway: &GatewayState,
     request: &ClientRequest,
 ) -> Result<Vec<(ServerName, SkillEntry)>, CallError> {
+    let host = &gateway.host;
     let mut requests = JoinSet::new();
     for (place, server) in servers(host, &request.client.selection)
         .into_iter()
@@ -119,7 +77,15 @@ async fn collect(
     }
     let mut lists = Vec::new();
     while let Some(outcome) = requests.join_next().await {
-        let Ok((place, server, Ok(list))) = outcome else {
+        let Ok((place, server, outcome)) = outcome else {
+            continue;
+        };
+        let answer = match &outcome {
+            Ok(list) => list.as_ref().map(drop).map_err(CallError::to_string),
+            Err(_) => Err(format!("no list within {LIST_TIMEOUT:?}")),
+        };
+        gateway.record_sent(request, "skills/list", &server, "", answer);
+        let Ok(list) = outcome else {
             continue;
         };
         match list {
@@ -139,7 +105,8 @@ async fn collect(
         }
     }
     if request.client.selection == ServerSelection::All {
-        known.add(&entries);
+        let addresses = entries.iter().map(|(server, entry)| (server, &*entry.uri));
+        gateway.skills.add(addresses);
     }
     Ok(entries)
 }

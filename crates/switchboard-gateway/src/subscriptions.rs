@@ -146,16 +146,27 @@ impl ResourceSubscriptions {
         });
     }
 
-    /// The subscribers of this resource.
+    /// Subscribes at servers that a reload has put in the place of others: they know no subscription.
+    /// At the others nothing changes.
+    pub(crate) fn renew(&self, host: &Host) {
+        // Locked meanwhile, so that no subscription begins again after it ended.
+        for resource in lock(&self.by_resource).keys() {
+            if let Some(server) = host.server(resource.server.as_str()) {
+                server.subscribe_unconfirmed(&resource.uri);
+            }
+        }
+    }
+
+    /// The subscribers of this resource, and of those that it is a part of. A part's URI begins with
+    /// that of the whole: so does the host decide which updates are events.
     pub(crate) fn subscribers(&self, server: &ServerName, uri: &str) -> HashSet<u64> {
         let known = lock(&self.by_resource);
-        let resource = SubscribedResource {
-            server: server.clone(),
-            uri: uri.to_owned(),
+        let is_meant = |resource: &SubscribedResource| {
+            resource.server == *server && uri.starts_with(&resource.uri)
         };
-        let subscribers = known.get(&resource);
-        let numbers = subscribers.map(|subscribers| subscribers.by_number.keys().copied());
-        numbers.into_iter().flatten().collect()
+        let meant = known.iter().filter(|(resource, _)| is_meant(resource));
+        let numbers = meant.flat_map(|(_, subscribers)| subscribers.by_number.keys());
+        numbers.copied().collect()
     }
 }
 

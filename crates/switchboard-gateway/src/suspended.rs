@@ -22,13 +22,8 @@ pub(crate) const RESUME_WITHIN: Duration = Duration::from_secs(300);
 const MAX_SUSPENDED: usize = 4096;
 const MAX_SUSPENDED_OF_PRINCIPAL: usize = 512;
 
-/// The prefix of our states; states of modern servers are passed on unread.
+/// The prefix of the states of gateways.
 const PREFIX: &str = "switchboard.";
-
-/// Whether a state is one of ours.
-pub(crate) fn is_ours(state: &str) -> bool {
-    state.starts_with(PREFIX)
-}
 
 /// The calls that wait, by the number in their sealed states.
 #[derive(Debug)]
@@ -112,6 +107,12 @@ impl SuspendedCalls {
         Some(format!("{PREFIX}{sealed}"))
     }
 
+    /// Whether a state is one of ours: of this gateway, not of another one behind it.
+    pub(crate) fn is_ours(&self, state: &str) -> bool {
+        let sealed = state.strip_prefix(PREFIX);
+        sealed.is_some_and(|sealed| self.cluster.has_key_of(sealed))
+    }
+
     /// The call of a state, once: for the same client and the same request. `None` for a state that
     /// was tampered with, used, has expired, or is for another client or request.
     pub(crate) async fn take(
@@ -126,11 +127,15 @@ impl SuspendedCalls {
             .open_sealed(SealKind::State, principal.as_str(), sealed)
             .and_then(|opened| opened.for_request(digest))
             .ok()?;
-        if self.cluster.claim_once(&opened).await != Claim::Claimed {
+        // An earlier process may have run it; and its numbers were others.
+        if opened.content.replica != self.cluster.replica() {
             return None;
         }
-        let number = u64::from_le_bytes(opened.content.payload.try_into().ok()?);
-        lock(&self.by_number).remove(&number)
+        let number = *opened.content.payload.first_chunk()?;
+        // Only one request of this process gets the call.
+        let call = lock(&self.by_number).remove(&u64::from_le_bytes(number))?;
+        let claim = self.cluster.claim_once(&opened).await;
+        (claim == Claim::Claimed).then_some(call)
     }
 
     /// Ends all of them.
@@ -168,5 +173,50 @@ mod tests {
         }
         assert!(suspend("greedy").is_none());
         assert!(suspend("codex").is_some());
+    }
+
+    /// T36: a state that is sent twice continues its call once, and none of another process.
+    #[tokio::test]
+    async fn t36_a_state_continues_its_call_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || {
+            let cluster = Alone::open(folder.path()).expect("keys");
+            SuspendedCalls::new(Arc::new(cluster))
+        };
+        let (calls, later) = (open(), open());
+        let (ada, digest) = (Principal::new("ada"), [0; 32]);
+        let (sender, _receiver) = mpsc::channel(1);
+        let suspend = |calls: &SuspendedCalls| {
+            let cancel = Arc::new(Notify::new());
+            let state = calls.suspend(&ada, digest, sender.clone(), &cancel);
+            state.expect("there is room")
+        };
+        let state = suspend(&calls);
+        // Its first number is the same.
+        suspend(&later);
+        let other = Principal::new("bob");
+        assert!(later.take(&state, &ada, &digest).await.is_none());
+        assert!(calls.take(&state, &other, &digest).await.is_none());
+        assert!(calls.take(&state, &ada, &[1; 32]).await.is_none());
+        assert!(calls.take(&state, &ada, &digest).await.is_some());
+        assert!(calls.take(&state, &ada, &digest).await.is_none());
+    }
+
+    /// T36: a state of ours is not passed on to a server, one of another gateway is.
+    #[test]
+    fn t36_the_states_of_another_gateway_are_not_ours() {
+        let [ours, other] = [0; 2]
+            .map(|_| SuspendedCalls::new(Arc::new(Alone::ephemeral().expect("random bytes"))));
+        let (sender, _receiver) = mpsc::channel(1);
+        let (ada, cancel) = (Principal::new("ada"), Arc::new(Notify::new()));
+        let state = ours.suspend(&ada, [0; 32], sender, &cancel);
+        let state = state.expect("there is room");
+        let changed = format!("{state}x");
+        for state in [&state, &changed] {
+            assert!(ours.is_ours(state) && !other.is_ours(state), "{state}");
+        }
+        for state in ["", "state", "switchboard.", "switchboard.v1"] {
+            assert!(!ours.is_ours(state), "{state}");
+        }
     }
 }

@@ -291,10 +291,12 @@ impl ClientTokens {
         if version.is_some() && version == cache.version {
             return;
         }
-        cache.version = version;
         cache.generation.0 += 1;
-        // If the file cannot be read, no client is admitted.
-        let tokens = self.list().unwrap_or_else(|error| {
+        let read = self.list();
+        // A file that could not be read is read again the next time.
+        cache.version = version.filter(|_| read.is_ok());
+        // Until then no client is admitted.
+        let tokens = read.unwrap_or_else(|error| {
             tracing::warn!("no client can connect over HTTP: {error}");
             BTreeMap::new()
         });
@@ -421,6 +423,22 @@ mod tests {
         assert_eq!(here.client_of(&token), None);
         assert_eq!(here.client_of(&other), Some(Principal::new("gemini")));
         assert!(matches!(here.revoke("codex"), Err(TokenError::Unknown(_))));
+    }
+
+    /// A failed read does not count as the read of this version of the file.
+    #[test]
+    fn clients_are_admitted_again_once_the_file_can_be_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = ClientTokens::new(folder.path());
+        let token = tokens.create("codex").unwrap();
+        let (path, moved) = (folder.path().join(TOKEN_FILE), folder.path().join("moved"));
+        // A link is not followed, and looks like the file itself otherwise.
+        std::fs::rename(&path, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &path).unwrap();
+        assert_eq!(tokens.client_of(&token), None);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::rename(&moved, &path).unwrap();
+        assert_eq!(tokens.client_of(&token), Some(Principal::new("codex")));
     }
 
     /// T19: a command for headers makes no new token instead of a revoked one.

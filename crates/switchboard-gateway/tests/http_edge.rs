@@ -12,6 +12,9 @@ mod limits;
 /// Requests of modern clients.
 #[path = "http_edge/modern.rs"]
 mod modern;
+/// Web pages of allowed origins.
+#[path = "http_edge/origins.rs"]
+mod origins;
 /// Both readers of requests understand the same.
 #[path = "http_edge/readers.rs"]
 mod readers;

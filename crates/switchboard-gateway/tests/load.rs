@@ -24,15 +24,21 @@ async fn a_client_that_sends_many_requests_in_one_write_gets_all_responses() {
     const PINGS: usize = 4000;
     let scratch = Scratch::new();
     let gateway = gateway(&scratch, "").await;
-    let mut client = client(&gateway, false, "eager").await;
-    let ping = |id| json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string();
-    let pings: Vec<String> = (1..=PINGS).map(ping).collect();
-    client.send_raw(&pings.join("\n")).await;
-    let mut answered = 0;
-    while answered < PINGS {
-        // A client here is asked for its roots, too.
-        if client.next().await.get("method").is_none() {
-            answered += 1;
+    // Of large requests, few are read at once.
+    for bytes in [0, 1000] {
+        let mut client = client(&gateway, false, "eager").await;
+        let params = json!({"padding": "x".repeat(bytes)});
+        let ping = |id| {
+            json!({"jsonrpc": "2.0", "id": id, "method": "ping", "params": params}).to_string()
+        };
+        let pings: Vec<String> = (1..=PINGS).map(ping).collect();
+        client.send_raw(&pings.join("\n")).await;
+        let mut answered = 0;
+        while answered < PINGS {
+            // A client here is asked for its roots, too.
+            if client.next().await.get("method").is_none() {
+                answered += 1;
+            }
         }
     }
     stop(gateway).await;

@@ -150,6 +150,7 @@ async fn a_legacy_client_calls_any_tool_as_a_task() {
     stop(gateway).await;
 }
 
+<<<<<<< HEAD
 /// The task is the gateway's: a server that knows tasks would refuse the call of a plain tool, or answer
 /// with a task of its own in place of the result.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,6 +175,66 @@ async fn a_legacy_clients_request_for_a_task_does_not_reach_the_server() {
         assert!(!params.contains("\"task\""), "{params}");
         stop(gateway).await;
     }
+=======
+/// An ended task does not change, so one that was cancelled is never shown in another state.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_legacy_task_is_cancelled_when_its_cancellation_is_answered() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("t", vec![Step::AwaitCancel, Step::text("late")]);
+    let tables = format!("{ALLOW}{}", server.entry("s").render());
+    let gateway = gateway(&scratch, &tables).await;
+    let mut client = client(&gateway, false, "ada").await;
+    let params = json!({"name": "mcp__s__t", "arguments": {}, "task": {}});
+    let created = client.request(1, "tools/call", params).await;
+    let task = json!({"taskId": created["result"]["task"]["taskId"]});
+    // Both are handled before the call can end.
+    let line = |id: u64, method: &str| {
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": task}).to_string()
+    };
+    let lines = [line(2, "tasks/cancel"), line(3, "tasks/get")].join("\n");
+    client.send_raw(&lines).await;
+    for id in [2, 3] {
+        let response: Value = serde_json::from_str(&client.next_raw_response().await).unwrap();
+        let shown = (&response["id"], &response["result"]["status"]);
+        assert_eq!(shown, (&json!(id), &json!("cancelled")), "{response}");
+    }
+    stop(gateway).await;
+}
+
+/// The server's own task is none of the client's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_and_logs_of_a_legacy_clients_task_name_it_and_no_other() {
+    let scratch = Scratch::new();
+    let log =
+        format!(r#"{{"level":"info","data":"x","_meta":{{"{RELATED}":{{"taskId":"its own"}}}}}}"#);
+    let server = Chaos::new().tool(
+        "t",
+        vec![
+            Step::Progress(1.0),
+            Step::notify("notifications/message", Some(&log)),
+            Step::text("ok"),
+        ],
+    );
+    let tables = format!("{ALLOW}{}", server.entry("s").render());
+    let gateway = gateway(&scratch, &tables).await;
+    let mut client = client(&gateway, false, "ada").await;
+    for is_task in [false, true] {
+        let mut params = json!({
+            "name": "mcp__s__t", "arguments": {}, "_meta": {"progressToken": "p"},
+        });
+        if is_task {
+            params["task"] = json!({});
+        }
+        let created = client.request(1, "tools/call", params).await;
+        let task = created["result"]["task"].get("taskId").cloned();
+        for method in ["notifications/progress", "notifications/message"] {
+            let message = client.notification(method).await;
+            let named = message["params"]["_meta"][RELATED].get("taskId").cloned();
+            assert_eq!(named, task, "{message}");
+        }
+    }
+    stop(gateway).await;
+>>>>>>> fix-gw
 }
 
 /// Tasks belong to the principal: another session may wait for the result, and answer.

@@ -14,7 +14,9 @@ pub use memory::MemoryStore;
 mod file;
 mod log;
 mod memory;
-mod private;
+/// Files that only their owner can read, for the other crates of this project.
+#[doc(hidden)]
+pub mod private;
 
 /// Creates a folder that only its owner can enter, or checks that an existing one is such.
 pub(crate) fn make_private_folder(folder: &std::path::Path) -> std::io::Result<()> {

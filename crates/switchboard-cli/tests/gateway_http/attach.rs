@@ -442,6 +442,20 @@ fn a_reload_says_that_rules_have_changed() {
     assert_eq!(ran.stdout, "nothing has changed\n", "{ran:?}");
 }
 
+/// The gateway offers one server under its own names, and knows no other.
+#[test]
+fn a_reload_that_renames_the_server_of_names_identity_is_refused() {
+    let gateway = Gateway::start_with("", &["--names", "identity"]);
+    let renamed = gateway.config.replace("servers.demo", "servers.other");
+    gateway.home.user_file(&renamed);
+    let ran = gateway.home.run(&["reload"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let expected = "with `--names identity` the gateway offers only the server \"demo\"";
+    assert!(ran.stderr.contains(expected), "{ran:?}");
+    let session = gateway.initialize("/mcp");
+    assert_eq!(gateway.tool("/mcp", &session, "echo"), "echo");
+}
+
 #[test]
 fn a_gateway_is_found_by_its_folder_when_a_projects_file_appears_or_disappears() {
     let gateway = Gateway::start();

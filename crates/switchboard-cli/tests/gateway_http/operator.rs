@@ -306,6 +306,53 @@ fn a_secret_that_a_reload_brings_is_not_in_the_audit_log() {
     assert_eq!(line["arguments"], json!({"message": "[secret]"}));
 }
 
+/// A server that keeps running, or a client, may still use a secret that is in the file no more.
+#[test]
+fn a_secret_of_a_configuration_between_is_not_in_the_audit_log() {
+    const SECRET: &str = "CANARY-of-a-reload";
+    let more = "[permissions]\nallow = [\"*\"]\n[gateway]\naudit_arguments = \"full\"\n";
+    let gateway = Gateway::start_with(more, &[]);
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let added = format!("[servers.other]\ncommand = \"false\"\nenv = {{ KEY = \"{SECRET}\" }}\n");
+    for text in [format!("{}{added}", gateway.config), gateway.config.clone()] {
+        gateway.home.user_file(&text);
+        let reloaded = gateway.home.run(&["reload"]);
+        assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+    }
+    call(&gateway, &session, &echo, SECRET);
+    let line = audit(&gateway, |line| line["method"] == "tools/call");
+    assert_eq!(line["arguments"], json!({"message": "[secret]"}));
+}
+
+#[test]
+fn a_reload_applies_the_settings_of_the_gateway_or_says_that_it_does_not() {
+    let rules = "[permissions]\nallow = [\"*\"]\n";
+    let with = |settings: &str| format!("{rules}[gateway]\n{settings}\n");
+    let gateway = Gateway::start_with(&with("audit_arguments = \"full\""), &[]);
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let operator = Operator::log_in(&gateway);
+    let hash = |page: &str| {
+        let (_, rest) = page.split_once("hash <code>").unwrap();
+        rest.split('<').next().unwrap().to_owned()
+    };
+    let before = hash(&operator.page(&gateway, "/"));
+    let servers = gateway.config.split("[permissions]").next().unwrap();
+    let changed = with("audit_arguments = \"none\"\npublic_url = \"https://mcp.example.com\"");
+    gateway.home.user_file(&format!("{servers}{changed}"));
+    let reloaded = gateway.home.run(&["reload"]);
+    assert_eq!(
+        reloaded.stdout,
+        "public_url in [gateway] counts after a restart of the gateway\n"
+    );
+    call(&gateway, &session, &echo, "hello");
+    let line = audit(&gateway, |line| line["method"] == "tools/call");
+    assert_eq!(line.get("arguments"), None, "{line}");
+    let after = hash(&operator.page(&gateway, "/"));
+    assert_ne!(before, after, "the page shows the configuration in force");
+}
+
 /// Rules that name a client hold for the token's name; what the client calls itself changes nothing.
 #[test]
 fn a_rule_for_a_client_holds_for_its_token() {

@@ -7,8 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
-
-use crate::private_file;
+use switchboard::store::private;
 
 /// The size at which the file is rotated.
 const ROTATE_BYTES: u64 = 8 << 20;
@@ -76,7 +75,7 @@ impl AuditFile {
 
     /// Renames the files, and returns a new one.
     fn rotate(&mut self, file: File, lines: &[u8]) -> io::Result<File> {
-        let lock = private_file::open_lock(&self.path.with_extension("lock"))?;
+        let lock = private::open_lock(&self.path.with_extension("lock"))?;
         match lock.try_lock() {
             Ok(()) => {}
             // Another gateway rotates now. The file becomes a little larger than it should.

@@ -199,8 +199,8 @@ impl HttpEdge {
         self.address
     }
 
-    /// Stops accepting, ends open-ended streams, and waits for calls. Calls that take longer than ten
-    /// seconds are answered with an error.
+    /// Stops accepting, ends open-ended streams and questions to clients, and waits for calls. Calls
+    /// that take longer than ten seconds are answered with an error.
     pub async fn close(mut self) {
         self.closing.send_replace(true);
         if timeout(DRAIN_TIMEOUT, &mut self.serving).await.is_err() {
@@ -247,5 +247,6 @@ async fn accept(state: Arc<HttpState>, listener: TcpListener) {
         }
     }
     drop(listener);
+    state.sessions.begin_draining();
     while connections.join_next().await.is_some() {}
 }

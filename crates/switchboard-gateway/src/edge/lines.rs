@@ -20,9 +20,6 @@ use crate::settings::ServerSelection;
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// After how many messages the reader checks that the client's queue has room.
-const MESSAGES_PER_CHECK: usize = 256;
-
 /// Messages are joined into one write up to this size.
 const WRITE_BYTES: usize = 64 * 1024;
 
@@ -75,27 +72,20 @@ async fn read(
         Frame::Oversized(message) => client.reject_oversized(Some(&message), outbound),
         Frame::OversizedUnknown => client.reject_oversized(None, outbound),
     };
+    // A client that sends many requests before it reads waits, and is not disconnected.
     loop {
+        outbound.until_room().await;
         if reader.read_buf(frames.buffer(READ_BYTES)).await? == 0 {
             frames.finish(&mut receive);
             return Ok(());
         }
-        let mut count = 0_usize;
-        // A client that sends many requests before it reads waits, and is not disconnected.
         while frames.drain_while(&mut |frame| {
             receive(frame);
-            count += 1;
-            !is_check_due(count) || outbound.has_room()
+            outbound.has_room()
         }) {
             outbound.until_room().await;
         }
     }
-}
-
-/// Whether the queue is checked for room after so many messages. Not after each, because checking
-/// takes longer than counting.
-fn is_check_due(count: usize) -> bool {
-    count.is_multiple_of(MESSAGES_PER_CHECK)
 }
 
 fn receive_line(client: &ClientSession, outbound: &Outbound, line: Bytes) {

@@ -22,19 +22,30 @@ function replaceParts(fresh) {
   document.title = fresh.title;
 }
 
-// The browser parses the answer as a document of its own, in which no script runs.
+// The browser parses the answer to a GET as a document of its own, in which no script runs.
 function load(method, url, body) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open(method, url);
-    request.responseType = 'document';
+    request.responseType = body ? 'text' : 'document';
     request.timeout = 15000;
-    request.onload = () => (request.status === 200 ? resolve(request.responseXML) : reject(request.status));
-    request.onerror = request.ontimeout = () => reject(0);
+    const fail = () => reject({ status: request.status, text: body ? request.response : '' });
+    request.onload = () => (request.status === 200 ? resolve(request.response) : fail());
+    request.onerror = request.ontimeout = fail;
     if (body) request.setRequestHeader('content-type', 'application/x-www-form-urlencoded');
     request.send(body);
   });
 }
+
+function explain({ status, text }) {
+  if (status === 0) return 'the gateway does not answer';
+  if (status === 401) return 'logged out: load the page again';
+  return text.trim() || 'the gateway answered with status ' + status;
+}
+
+// Why the last form failed; shown until one succeeds.
+let failure = '';
+const sayLive = () => say(failure || 'live');
 
 let isLoading = false;
 let isStale = false;
@@ -43,9 +54,9 @@ async function refresh() {
   isLoading = true;
   try {
     do { isStale = false; replaceParts(await load('GET', location.pathname + location.search)); } while (isStale);
-    say('live');
-  } catch (status) {
-    say(status === 401 ? 'logged out: load the page again' : 'the gateway does not answer');
+    sayLive();
+  } catch (fault) {
+    say(explain(fault));
   }
   isLoading = false;
 }
@@ -56,11 +67,12 @@ document.addEventListener('submit', async (event) => {
   event.preventDefault();
   const body = new URLSearchParams(new FormData(form, submitter)).toString();
   for (const button of form.querySelectorAll('button')) button.disabled = true;
-  try { await load('POST', form.getAttribute('action'), body); } catch { say('it has ended or was answered already'); }
+  try { await load('POST', form.getAttribute('action'), body); failure = ''; } catch (fault) { failure = explain(fault); }
   refresh();
 });
 
 const events = new EventSource('/events');
 events.onmessage = refresh;
-events.onopen = () => say('live');
-events.onerror = () => say('the gateway does not answer');
+events.onopen = sayLive;
+// The browser connects again by itself, but not after a refusal: the page then finds out why.
+events.onerror = () => (events.readyState === EventSource.CLOSED ? refresh() : say('the gateway does not answer'));

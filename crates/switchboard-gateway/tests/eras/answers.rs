@@ -1,9 +1,10 @@
 use serde_json::json;
+use switchboard_gateway::{Gateway, GatewaySettings, ListingSettings};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
 use super::ALLOW;
-use super::support::{TestClient, all_capabilities, client, gateway, stop};
+use super::support::{TestClient, all_capabilities, client, gateway, host, stop};
 
 const FORM: &str = r#"{"mode":"form","message":"hi","requestedSchema":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"number"}}}}"#;
 const PAGE: &str =
@@ -92,6 +93,7 @@ async fn errors_of_clients_reach_the_server_with_code_and_data() {
     }
 }
 
+<<<<<<< HEAD
 /// The modern era has no error that stands for a page to be visited first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_modern_client_gets_no_error_code_of_the_legacy_era() {
@@ -112,3 +114,86 @@ async fn a_modern_client_gets_no_error_code_of_the_legacy_era() {
     }
     stop(gateway).await;
 }
+=======
+/// The modern protocol has no id for a visit to a page, and the legacy one requires it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_modern_server_has_an_id_for_a_legacy_client() {
+    let page = r#"{"mode":"url","message":"hi","url":"https://example.com/x"}"#;
+    let question = format!(r#"{{"q":{{"method":"elicitation/create","params":{page}}}}}"#);
+    let steps = vec![
+        Step::input_required(Some(&question), Some("state")),
+        Step::AnswerInput,
+    ];
+    let scratch = Scratch::new();
+    let server = Chaos::new().era(Era::Modern).tool("page", steps);
+    let gateway = gateway(&scratch, &format!("{ALLOW}{}", server.entry("s").render())).await;
+    for is_modern in [false, true] {
+        let mut client = client(&gateway, is_modern, "ada").await;
+        client.call(1, "mcp__s__page", json!({})).await;
+        let mut asked = client.questions.last().unwrap()["params"].clone();
+        let id = asked.as_object_mut().unwrap().remove("elicitationId");
+        let has_id = id.is_some_and(|id| id.as_str().is_some_and(|id| !id.is_empty()));
+        assert_eq!(has_id, !is_modern);
+        let given: serde_json::Value = serde_json::from_str(page).unwrap();
+        assert_eq!(asked, given, "the rest is unchanged");
+    }
+    stop(gateway).await;
+}
+
+/// The legacy schema allows only an object there, and its SDKs reject the whole result otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn structured_content_that_is_no_object_is_left_out_for_legacy_clients() {
+    let server = [("list", "[1, 2]"), ("object", "{\"a\": 1.50}")]
+        .into_iter()
+        .fold(Chaos::new().era(Era::Modern), |server, (tool, content)| {
+            let result = format!(
+                r#"{{"resultType":"complete","content":[],"structuredContent":{content},"x":1.50}}"#
+            );
+            server.tool(tool, Step::result(&result))
+        });
+    let tables = format!("{ALLOW}{}", server.entry("s").render());
+    for (is_modern, is_as_is, list) in [
+        (false, false, None),
+        (false, true, Some(json!([1, 2]))),
+        (true, false, Some(json!([1, 2]))),
+    ] {
+        let scratch = Scratch::new();
+        let settings = GatewaySettings {
+            listing: ListingSettings {
+                schemas_as_is: is_as_is,
+                ..ListingSettings::default()
+            },
+            ..GatewaySettings::default()
+        };
+        let gateway = Gateway::new(host(&scratch, &tables).await, settings);
+        let mut client = client(&gateway, is_modern, "ada").await;
+        for (tool, expected) in [("list", list), ("object", Some(json!({"a": 1.5})))] {
+            let params = json!({"name": format!("mcp__s__{tool}"), "arguments": {}});
+            let response = client.request(1, "tools/call", params).await;
+            let result = &response["result"];
+            let content = result.get("structuredContent");
+            assert_eq!(content, expected.as_ref(), "{response}");
+            assert_eq!(result["x"], 1.5, "{response}");
+        }
+        stop(gateway).await;
+    }
+}
+
+/// A gateway that stops reads no more messages either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_ends_at_once_when_nobody_can_answer_its_question_any_more() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("t", Step::text("ok"));
+    let gateway = gateway(&scratch, &server.entry("s").render()).await;
+    let mut client = TestClient::legacy(&gateway, "ada", all_capabilities()).await;
+    let params = json!({"name": "mcp__s__t", "arguments": {}});
+    client
+        .send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}))
+        .await;
+    while client.next().await["method"] != "elicitation/create" {}
+    client.close_writer().await;
+    let response = client.next_raw_response().await;
+    assert!(response.contains("nobody can answer"), "{response}");
+    stop(gateway).await;
+}
+>>>>>>> fix-gw

@@ -1,14 +1,18 @@
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard_gateway::Gateway;
+use switchboard_gateway::audit::AuditLog;
+use switchboard_gateway::{Gateway, GatewaySettings, Operations};
 use switchboard_testkit::{Chaos, Record, Scratch, Step, Steps, wait_until};
 
 use super::ALLOW;
-use super::support::{PATIENCE, TestClient, gateway, stop};
+use super::support::{PATIENCE, TestClient, gateway, host, reload, stop};
 
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+const UPDATED: &str = "notifications/resources/updated";
 
 const INITIALIZE: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true}},"serverInfo":{"name":"s","version":"1"}}"#;
 
@@ -76,6 +80,165 @@ async fn cancel(client: &mut TestClient, id: u64) {
     client.send(message).await;
 }
 
+/// Waits until a cancelled listener has ended: its id can be used again. What a client is sent with
+/// this id is the response to its next request, and nothing else.
+async fn until_ended(client: &mut TestClient, id: u64) {
+    loop {
+        let response = client.request(id, "server/discover", json!({})).await;
+        if response.get("error").is_none() {
+            let versions = &response["result"]["supportedVersions"];
+            assert!(versions.is_array(), "{response}");
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_listener_is_sent_nothing_more() {
+    let scratch = Scratch::new();
+    let gateway = gateway(&scratch, "").await;
+    let mut client = TestClient::modern(&gateway, "ada", json!({}));
+    listen(&mut client, 1, &[]).await;
+    cancel(&mut client, 1).await;
+    until_ended(&mut client, 1).await;
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subscriptions_continue_at_a_server_that_a_reload_replaces() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    let server = server(&record);
+    let gateway = gateway_of(&scratch, &server, "").await;
+    let mut legacy = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"uri": "r:a"});
+    legacy.request(1, "resources/subscribe", params).await;
+    let mut modern = TestClient::modern(&gateway, "bob", json!({}));
+    assert_eq!(listen(&mut modern, 1, &["r:b"]).await, json!(["r:b"]));
+    let changed = server.entry("s").env("CHANGED", "1").render();
+    reload(&gateway, &scratch, &format!("{ALLOW}{changed}")).await;
+    let renewed = || Record::read(&record).count("resources/subscribe") == 4;
+    assert!(wait_until(PATIENCE, renewed));
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_subscription_is_a_line_of_the_audit_log() {
+    let scratch = Scratch::new();
+    let entry = server(&scratch.path("seen")).entry("s").render();
+    let host = host(&scratch, &format!("{ALLOW}{entry}")).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let gateway = Gateway::new(host, operations.settings());
+    let mut legacy = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"uri": "r:a"});
+    legacy.request(1, "resources/subscribe", params).await;
+    let mut modern = TestClient::modern(&gateway, "bob", json!({}));
+    listen(&mut modern, 1, &["r:b"]).await;
+    let lines = operations.audit().recent(9);
+    let lines = lines.iter().rev().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        ["client", "method", "server", "name", "outcome"].map(|key| line[key].clone())
+    });
+    let expected = [
+        ["ada", "resources/subscribe", "s", "r:a", "answered"],
+        ["bob", "subscriptions/listen", "s", "r:b", "answered"],
+    ];
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        expected.map(|line| line.map(Value::from))
+    );
+    stop(gateway).await;
+}
+
+/// The end of the server that was replaced comes after the reload, and its successor waits for a call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tools_of_a_lazy_server_stay_listed_after_a_reload_that_replaces_it() {
+    let lazy = Chaos::new().tool("t", Step::text("ok"));
+    let lazy = lazy.entry("lazy").set("start", "lazy");
+    let update = Step::notify(UPDATED, Some(r#"{"uri":"r:a"}"#));
+    let resources = r#"{"resources":[{"uri":"r:a","name":"a"}]}"#;
+    let other = server(Path::new("/dev/null"))
+        .on("resources/list", Step::result(resources))
+        .tool("update", vec![update, Step::text("ok")]);
+    let other = format!("{ALLOW}{}", other.entry("other").render());
+    let scratch = Scratch::new();
+    let settings = GatewaySettings {
+        lost_server_grace: Duration::ZERO,
+        ..GatewaySettings::default()
+    };
+    let host = host(&scratch, &format!("{other}{}", lazy.render())).await;
+    let gateway = Gateway::new(host, settings);
+    let mut client = TestClient::modern(&gateway, "ada", json!({}));
+    assert_eq!(client.call(1, "mcp__lazy__t", json!({})).await, "ok");
+    listen(&mut client, 2, &["r:a"]).await;
+    let replaced = gateway.host().server("lazy").unwrap();
+    let changed = lazy.set("asks", "no").render();
+    reload(&gateway, &scratch, &format!("{other}{changed}")).await;
+    // Its last event is sent before it has ended, and events are handled in order.
+    replaced.stop().await;
+    client.call(3, "mcp__other__update", json!({})).await;
+    client.notification(UPDATED).await;
+    let listed = client.request(4, "tools/list", json!({})).await;
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    assert!(
+        tools.iter().any(|tool| tool["name"] == "mcp__lazy__t"),
+        "{listed}"
+    );
+    stop(gateway).await;
+}
+
+/// The server names a part of a resource: a client that is subscribed to the whole is notified.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_of_a_part_of_a_resource_reaches_the_subscribers_of_the_whole() {
+    let scratch = Scratch::new();
+    let update = Step::notify(UPDATED, Some(r#"{"uri":"r:a/part"}"#));
+    let server = server(&scratch.path("seen")).tool("update", vec![update, Step::text("ok")]);
+    let gateway = gateway_of(&scratch, &server, "").await;
+    let mut legacy = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"uri": "r:a"});
+    legacy.request(1, "resources/subscribe", params).await;
+    let mut modern = TestClient::modern(&gateway, "bob", json!({}));
+    listen(&mut modern, 1, &["r:a"]).await;
+    let mut other = TestClient::legacy(&gateway, "eve", json!({})).await;
+    let params = json!({"uri": "r:b"});
+    other.request(1, "resources/subscribe", params).await;
+    legacy.call(2, "mcp__s__update", json!({})).await;
+    for client in [&mut legacy, &mut modern] {
+        let updated = client.notification(UPDATED).await;
+        assert_eq!(updated["params"]["uri"], "r:a/part", "{updated}");
+    }
+    other.request(2, "ping", json!({})).await;
+    assert_eq!(other.notifications, [json!(null); 0]);
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_a_client_that_declares_tasks_may_listen_for_them() {
+    const TASKS: &str = "io.modelcontextprotocol/tasks";
+    let scratch = Scratch::new();
+    let gateway = gateway(&scratch, "").await;
+    let params = json!({"notifications": {"taskIds": ["t"]}});
+    let mut plain = TestClient::modern(&gateway, "ada", json!({}));
+    let refused = plain.request(1, "subscriptions/listen", params.clone());
+    let error = refused.await["error"].clone();
+    assert_eq!(error["code"], -32021, "{error}");
+    let required = json!({"extensions": {TASKS: {}}});
+    assert_eq!(error["data"]["requiredCapabilities"], required);
+    let declared = json!({"extensions": {TASKS: {}}});
+    let mut declaring = TestClient::modern(&gateway, "ada", declared.clone());
+    let mut params = params;
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": declared,
+    });
+    let request =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
+    declaring.send(request).await;
+    let acknowledged = declaring.notification(ACKNOWLEDGED).await;
+    assert_eq!(acknowledged["params"]["notifications"], json!({}));
+    stop(gateway).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listener_opened_while_another_ends_stays_subscribed() {
     let scratch = Scratch::new();
@@ -137,8 +300,7 @@ async fn a_listener_does_not_wait_for_a_server_that_is_not_connected() {
     );
     // A subscription that ends before then is not made.
     cancel(&mut client, 1).await;
-    // A listener that has ended is answered.
-    while client.next().await["id"] != 1 {}
+    until_ended(&mut client, 1).await;
     std::fs::write(&ready, "").unwrap();
     assert!(wait_until(PATIENCE, || subscribed(&record) == ["r:b"]));
     assert_eq!(Record::read(&record).count("resources/subscribe"), 1);

@@ -45,6 +45,15 @@ impl Recorder for Refusals {
 impl TestEdge {
     /// An edge of these servers.
     pub(crate) async fn start(tables: &str, limits: HttpLimits) -> Self {
+        Self::start_with_origins(tables, limits, &[]).await
+    }
+
+    /// The same for web pages of these origins, too.
+    pub(crate) async fn start_with_origins(
+        tables: &str,
+        limits: HttpLimits,
+        origins: &[&str],
+    ) -> Self {
         let scratch = Scratch::new();
         let refusals = Arc::new(Refusals::default());
         let settings = GatewaySettings {
@@ -60,7 +69,7 @@ impl TestEdge {
             selection: ServerSelection::All,
             routes: Arc::new(NoRoutes),
             hosts: Vec::new(),
-            origins: Vec::new(),
+            origins: origins.iter().map(|&origin| origin.to_owned()).collect(),
             public_url: None,
             limits,
         };

@@ -6,6 +6,9 @@ use switchboard_testkit::{Chaos, Step};
 use tokio::io::AsyncWriteExt;
 
 use super::client::{TestEdge, request, until};
+use super::support::{TestClient, all_capabilities, demo, gateway, stop};
+
+const ALLOW: &str = "[permissions]\nallow = [\"*\"]\n";
 
 /// The lines and the body of a modern call.
 fn call(id: u64, tool: &str) -> (String, String) {
@@ -63,4 +66,20 @@ async fn calls_of_a_client_without_a_session_share_the_callers_own_server_proces
         processes.push(inspected["pid"].clone());
     }
     assert_eq!(processes[0], processes[1]);
+}
+
+/// The state of the second gateway's call passes through the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_modern_client_answers_a_question_through_two_gateways() {
+    let tables = format!("{ALLOW}{}", demo("demo", "legacy", ""));
+    let second = TestEdge::start(&tables, HttpLimits::default()).await;
+    let (address, token) = (second.edge.address(), &second.token);
+    let entry = format!(
+        "[servers.up]\nurl = \"http://{address}/mcp/demo\"\nheaders = {{ Authorization = \"Bearer {token}\" }}\n"
+    );
+    let first = gateway(&second.scratch, &format!("{ALLOW}{entry}")).await;
+    let mut client = TestClient::modern(&first, "ada", all_capabilities());
+    let text = client.call(1, "mcp__up__ask_twice", json!({})).await;
+    assert_eq!(text, "pleased to meet you, Ada");
+    stop(first).await;
 }

@@ -44,6 +44,24 @@ async fn t19_open_streams_end_when_their_token_is_revoked() {
     assert_eq!(until(&mut open, comment).await, comment);
 }
 
+/// The end of a subscription is a result: without it, a client would connect again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edge_that_closes_ends_a_subscription_with_its_result() {
+    let edge = TestEdge::start("", HttpLimits::default()).await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let listen = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+    let listen = request(7, "subscriptions/listen", listen);
+    let modern = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n";
+    let mut stream = open_stream(&edge, &edge.post("/mcp", modern, &listen)).await;
+    let closing = edge.edge.close();
+    let (_, rest) = tokio::join!(closing, until(&mut stream, b"0\r\n\r\n"));
+    let rest = String::from_utf8(rest).unwrap();
+    assert!(rest.contains("\"id\":7,\"result\":"), "{rest}");
+}
+
 /// A stream whose first event was read.
 async fn open_stream(edge: &TestEdge, bytes: &str) -> TcpStream {
     let mut stream = edge.connect().await;

@@ -56,6 +56,13 @@ pub async fn gateway(scratch: &Scratch, tables: &str) -> Gateway {
     Gateway::new(host(scratch, tables).await, GatewaySettings::default())
 }
 
+/// Reloads the host with these servers in place of the others.
+pub async fn reload(gateway: &Gateway, scratch: &Scratch, tables: &str) {
+    let file = ConfigFile::new(scratch.write("switchboard.toml", tables), Scope::Given);
+    let config = config::load(&[file]).unwrap();
+    gateway.host().reload(config).await.unwrap();
+}
+
 /// One client, connected by a stream of lines.
 pub struct TestClient {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -130,6 +137,11 @@ impl TestClient {
         } = self;
         writer.shutdown().await.unwrap();
         served.await.unwrap().unwrap();
+    }
+
+    /// Sends nothing more.
+    pub async fn close_writer(&mut self) {
+        self.writer.shutdown().await.unwrap();
     }
 
     pub async fn send(&mut self, message: Value) {

@@ -12,7 +12,7 @@ const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
 /// Creates a folder that only its owner can enter, or checks that an existing one is such.
-pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
+pub fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(FOLDER_MODE)
@@ -32,7 +32,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Reads a regular file, following no link; `None` if there is none.
-pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     // Non-blocking: a pipe in its place would block forever.
     let mut file = match OpenOptions::new()
         .read(true)
@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Replaces a file atomically. The caller has the lock, so nobody else uses the temporary name.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = with_suffix(path, ".new");
     let written = write_new(&new, bytes).and_then(|()| std::fs::rename(&new, path));
     if let Err(fault) = written {
@@ -91,7 +91,7 @@ pub(super) fn was_set_aside(path: &Path) -> bool {
 }
 
 /// Opens or creates a lock file.
-pub(super) fn open_lock(path: &Path) -> io::Result<File> {
+pub fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
         .create(true)

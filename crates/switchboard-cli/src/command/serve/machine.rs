@@ -3,13 +3,14 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::config::{self, Config, ConfigErrors, GatewayConfig};
+use switchboard::config::{self, Config, ConfigErrors, Diagnostic, GatewayConfig};
 use switchboard::reload::ReloadReport;
 use switchboard::secret::{Redactor, Secret};
+use switchboard::sync::lock;
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
@@ -49,9 +50,13 @@ pub(super) fn run(
         options: options.clone(),
         naming: args.names.map(|_| setup.config.naming),
         address,
+        only_server: match &selection {
+            ServerSelection::One(server) => Some(server.clone()),
+            ServerSelection::All => None,
+        },
         secrets: setup.secrets(),
-        first_secrets: setup.secrets().of(&setup.config),
-        audit: None,
+        known_secrets: Arc::new(Mutex::new(setup.secrets().of(&setup.config))),
+        running: None,
     };
     reload.adjust(&mut setup.config);
     let files = setup.paths.config_files(options).into_iter();
@@ -105,13 +110,17 @@ impl MachineGateway<'_> {
         hang_up: &Notify,
     ) -> Result<u8, Failure> {
         let audit = AuditLog::open(&paths.state, self.config.audit_arguments, self.redactor);
-        self.reload.audit = Some(audit.clone());
         let operations = Operations::new(host.clone(), audit, self.config_files);
         operations.set_hint_words(|hint, server| hints::describe(hint, server, None));
         operations.set_tokens(ClientTokens::new(&paths.state));
         let settings = gateway_settings(&operations, self.args, &self.config, paths)?;
         let traces = settings.traces.clone();
         let gateway = Gateway::new(host.clone(), settings);
+        self.reload.running = Some(RunningGateway {
+            gateway: gateway.clone(),
+            operations: operations.clone(),
+            config: self.config,
+        });
         let watched = self.reload.clone();
         let options = &self.reload.options;
         let record = GatewayRecord::new(paths, options);
@@ -321,7 +330,7 @@ async fn run_until_closed(
             _ = closing.wait_for(|closing| *closing) => return,
             () = until_idle.as_mut() => return,
             () = hang_up.notified() => output::notice(&match commands.reload().await {
-                Ok(report) => summary(&report),
+                Ok(summary) => summary,
                 Err(error) => format!("the configuration was not reloaded: {error}"),
             }),
         }
@@ -337,30 +346,86 @@ struct Reload {
     naming: Option<switchboard::name::Style>,
     /// Where this gateway serves HTTP, if it does.
     address: Option<SocketAddr>,
+    /// The server of `--names identity`.
+    only_server: Option<ServerName>,
     secrets: ConfigSecrets,
-    /// Those of the configuration that the gateway started with.
-    first_secrets: Vec<Secret>,
-    /// The log that secrets are left out of.
-    audit: Option<AuditLog>,
+    /// Those of all configurations so far: a server that keeps running, or a client, may still use them.
+    known_secrets: Arc<Mutex<Vec<Secret>>>,
+    /// Set once the gateway runs.
+    running: Option<RunningGateway>,
+}
+
+/// What a reload adjusts besides the host.
+#[derive(Clone)]
+struct RunningGateway {
+    gateway: Gateway,
+    operations: Arc<Operations>,
+    /// The settings that the gateway started with.
+    config: GatewayConfig,
+}
+
+impl RunningGateway {
+    fn apply(&self, config: &GatewayConfig) {
+        let GatewayConfig {
+            audit_arguments,
+            lost_server_grace,
+            // Names the address in documents and among the hosts of the edge: fixed at the start.
+            public_url: _,
+        } = config;
+        self.operations.audit().set_arguments(*audit_arguments);
+        self.gateway.set_lost_server_grace(*lost_server_grace);
+        self.operations.set_config_read();
+    }
 }
 
 impl Reload {
     fn load(&self) -> Result<Config, ConfigErrors> {
         let mut config = config::load(&self.paths.config_files(&self.options))?;
+        self.check_only_server(&config)?;
         self.adjust(&mut config);
         // Before a server of it can start.
-        self.update_redactor(&config);
+        self.add_secrets(&config);
+        if let Some(running) = &self.running {
+            running.apply(&config.gateway);
+        }
         Ok(config)
     }
 
-    /// The audit log leaves out the secrets of this configuration and of the first one.
-    fn update_redactor(&self, config: &Config) {
-        if let Some(audit) = &self.audit {
-            let secrets = self.secrets.of(config).into_iter();
-            audit.set_redactor(Redactor::new(
-                secrets.chain(self.first_secrets.iter().cloned()),
-            ));
+    /// With `--names identity` the gateway offers the server that it started with, and no other.
+    fn check_only_server(&self, config: &Config) -> Result<(), ConfigErrors> {
+        let Some(only) = &self.only_server else {
+            return Ok(());
+        };
+        if config.servers.keys().eq([only]) {
+            return Ok(());
         }
+        let file = self.paths.config_files(&self.options).into_iter().next();
+        let file = Arc::new(file.map(|file| file.path).unwrap_or_default());
+        let message = format!(
+            "with `--names identity` the gateway offers only the server \"{only}\", and others are configured now; restart the gateway"
+        );
+        Err(ConfigErrors(vec![Diagnostic::of_file(&file, message)]))
+    }
+
+    /// The audit log leaves out the secrets of this configuration, too.
+    fn add_secrets(&self, config: &Config) {
+        let mut known = lock(&self.known_secrets);
+        for secret in self.secrets.of(config) {
+            if !known.iter().any(|known| known.expose() == secret.expose()) {
+                known.push(secret);
+            }
+        }
+        if let Some(running) = &self.running {
+            let redactor = Redactor::new(known.iter().cloned());
+            running.operations.audit().set_redactor(redactor);
+        }
+    }
+
+    /// What a reload has read and cannot apply.
+    fn needs_restart(&self, config: &GatewayConfig) -> Option<&'static str> {
+        let running = self.running.as_ref()?;
+        (running.config.public_url != config.public_url)
+            .then_some("public_url in [gateway] counts after a restart of the gateway")
     }
 
     fn adjust(&self, config: &mut Config) {
@@ -387,9 +452,12 @@ struct GatewayCommands {
 }
 
 impl GatewayCommands {
-    async fn reload(&self) -> Result<ReloadReport, ConfigErrors> {
+    /// Reloads, and says in one line what has changed.
+    async fn reload(&self) -> Result<String, ConfigErrors> {
         let config = self.reload.load()?;
-        self.host.reload(config).await
+        let needs_restart = self.reload.needs_restart(&config.gateway);
+        let report = self.host.reload(config).await?;
+        Ok(summary(&report, needs_restart))
     }
 }
 
@@ -410,7 +478,7 @@ impl SocketCommands for GatewayCommands {
                     (_, Err(error)) => json!({ "error": error.to_string() }),
                 },
                 "reload" => match self.reload().await {
-                    Ok(report) => json!({ "summary": summary(&report) }),
+                    Ok(summary) => json!({ "summary": summary }),
                     Err(error) => json!({ "error": error.to_string() }),
                 },
                 _ => json!({ "error": format!("the gateway has no command {command:?}") }),
@@ -421,7 +489,7 @@ impl SocketCommands for GatewayCommands {
 }
 
 /// A reload in one line.
-fn summary(report: &ReloadReport) -> String {
+fn summary(report: &ReloadReport, needs_restart: Option<&str>) -> String {
     let names = |verb: &str, servers: &[ServerName]| {
         let names: Vec<_> = servers.iter().map(ServerName::as_str).collect();
         (!names.is_empty()).then(|| format!("{verb} {}", names.join(", ")))
@@ -441,7 +509,12 @@ fn summary(report: &ReloadReport) -> String {
         Some(server) => format!("{server} waits: {}", change.reason),
         None => format!("waiting: {}", change.reason),
     });
-    let parts: Vec<_> = done.into_iter().chain(waiting).collect();
+    let needs_restart = needs_restart.map(str::to_owned);
+    let parts: Vec<_> = done
+        .into_iter()
+        .chain(waiting)
+        .chain(needs_restart)
+        .collect();
     match parts.is_empty() {
         true => "nothing has changed".to_owned(),
         false => parts.join("; "),

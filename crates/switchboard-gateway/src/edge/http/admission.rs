@@ -8,7 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::{HeaderMap, Uri};
 
 use super::connection::HeadNumber;
@@ -73,6 +73,17 @@ impl Admission {
             }
         }
         Ok(())
+    }
+
+    /// The origin of the web page that sent a request, if it is one whose pages were allowed to. The
+    /// browser lets the page read a response only if its headers name the origin.
+    pub(super) fn allowed_page<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
+        if self.origins.is_empty() {
+            return None;
+        }
+        let origin = single(headers, &ORIGIN)?;
+        let is_allowed = self.origins.iter().any(|allowed| allowed == origin);
+        is_allowed.then(|| headers.get(ORIGIN)).flatten()
     }
 
     /// Refuses a request for another host.

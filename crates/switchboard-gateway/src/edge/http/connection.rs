@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use hyper::header::ACCESS_CONTROL_REQUEST_METHOD;
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -90,7 +91,8 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
         handled_count: AtomicU64::new(0),
     };
     let read_count = connection.read_count.clone();
-    let mut stream = WriteDeadline::new(stream, limits.write_timeout, read_count);
+    let meter = state.gateway.outbound_meter().clone();
+    let mut stream = WriteDeadline::new(stream, limits.write_timeout, read_count, meter);
     let serving = plain::serve(state, &connection, &mut stream);
     let next = connection.until_closing(state, serving).await;
     // Boxed, because the state of hyper's connection would be part of every connection.
@@ -107,7 +109,11 @@ async fn serve_any(
 ) {
     let limits = &state.limits;
     let service = service_fn(async |request: Request<Incoming>| {
-        let response = respond(state, connection, request).await;
+        let page = state.admission.allowed_page(request.headers()).cloned();
+        let mut response = respond(state, connection, request).await;
+        if let Some(page) = page {
+            response = response::readable_by(response, &page);
+        }
         connection.mark_handled();
         Ok::<_, Infallible>(response::with_content_type(response))
     });
@@ -217,6 +223,12 @@ async fn respond(
     let Some((transport, rest)) = ServedTransport::of_path(path) else {
         return mounted(state, connection, parts, body).await;
     };
+    let is_preflight = parts.method == Method::OPTIONS
+        && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+        && state.admission.allowed_page(&parts.headers).is_some();
+    if is_preflight {
+        return response::preflight(&parts.headers);
+    }
     match admit(state, connection, &parts, rest) {
         Ok(exchange) => route(exchange, transport, &parts, body).await,
         Err(refusal) => refusal,
@@ -266,7 +278,7 @@ async fn route(
         (ServedTransport::Streamable, &Method::POST) => post_message(exchange, body).await,
         (ServedTransport::Streamable, &Method::GET) => sessions::listen(&exchange),
         (ServedTransport::Streamable, &Method::DELETE) => sessions::end(&exchange),
-        (ServedTransport::Streamable, _) => response::method_not_allowed("GET, POST, DELETE"),
+        (ServedTransport::Streamable, _) => response::method_not_allowed(response::METHODS),
         (ServedTransport::Sse, &Method::GET) => sse::open(&exchange),
         (ServedTransport::Sse, _) => response::method_not_allowed("GET"),
         (ServedTransport::SseMessage, &Method::POST) => {
@@ -339,10 +351,9 @@ impl HttpExchange<'_> {
         let state = self.state.clone();
         let mut token = lock(&self.connection.checked_token).clone();
         let is_valid = move |token: &mut CheckedToken| state.admission.is_still_valid(token);
-        EndConditions {
-            closing: self.state.closing.clone(),
-            is_admitted: Box::new(move || token.as_mut().is_some_and(&is_valid)),
-        }
+        EndConditions::new(self.state.closing.clone(), move || {
+            token.as_mut().is_some_and(&is_valid)
+        })
     }
 
     /// Reports that the request is refused.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use switchboard::sync::lock;
 use tokio::sync::{Notify, watch};
 
-use crate::outbound::OutboundQueue;
+use crate::outbound::{OutboundQueue, UnreadMessages};
 
 /// How much of a resumable stream is stored, in addition to the last event.
 const MAX_KEPT_BYTES: usize = 256 << 10;
@@ -32,6 +32,8 @@ pub(super) struct EventStream {
     /// Its name in event ids; `None` for a stream that cannot be resumed.
     number: Option<u64>,
     queue: tokio::sync::Mutex<OutboundQueue>,
+    /// What no reader has taken from the queue.
+    unread: UnreadMessages,
     log: Mutex<EventLog>,
     /// The number of the last reader. One that sees another number than its own ends.
     last_reader: AtomicU64,
@@ -47,7 +49,7 @@ struct EventLog {
     last: u64,
     kept: VecDeque<(u64, Bytes)>,
     kept_bytes: usize,
-    /// When the queue ended, once it has.
+    /// When the end of the queue was noticed.
     ended: Option<Instant>,
 }
 
@@ -55,6 +57,7 @@ impl EventStream {
     pub(super) fn new(number: Option<u64>, queue: OutboundQueue) -> Arc<Self> {
         Arc::new(Self {
             number,
+            unread: queue.unread(),
             queue: tokio::sync::Mutex::new(queue),
             log: Mutex::default(),
             last_reader: AtomicU64::new(0),
@@ -119,13 +122,18 @@ impl EventStream {
         }
     }
 
+    /// Whether no message follows those that are stored.
     pub(super) fn has_ended(&self) -> bool {
-        self.log().ended.is_some()
+        self.unread.has_all()
     }
 
-    /// Whether the queue ended longer than this time ago.
+    /// Whether the stream was found to have ended longer than this time ago.
     pub(super) fn ended_before(&self, time: Duration) -> bool {
-        self.log().ended.is_some_and(|ended| ended.elapsed() > time)
+        if !self.has_ended() {
+            return false;
+        }
+        let ended = *self.log().ended.get_or_insert_with(Instant::now);
+        ended.elapsed() > time
     }
 
     /// Whether a connection carries it.
@@ -133,9 +141,9 @@ impl EventStream {
         self.readers.load(Ordering::Relaxed) > 0
     }
 
-    /// How much is stored for a client that resumes.
+    /// How much is stored for a client that resumes, with what no connection has carried yet.
     pub(super) fn kept_bytes(&self) -> usize {
-        self.log().kept_bytes
+        self.unread.bytes() + self.log().kept_bytes
     }
 
     /// Forgets the events that were kept for a client that resumes.
@@ -200,9 +208,38 @@ pub(super) struct EventReader {
 /// What ends an open-ended stream, besides its client.
 pub(super) struct EndConditions {
     /// Becomes true when the edge closes.
-    pub(super) closing: watch::Receiver<bool>,
+    closing: watch::Receiver<bool>,
     /// Whether the token that the stream was opened with is still valid.
-    pub(super) is_admitted: Box<dyn FnMut() -> bool + Send>,
+    is_admitted: Box<dyn FnMut() -> bool + Send>,
+    at_closing: AtClosing,
+}
+
+/// What happens to an open-ended stream when the edge closes.
+enum AtClosing {
+    End,
+    /// This is run, and makes the stream end after a last message.
+    Drain(Box<dyn FnOnce() + Send>),
+    Draining,
+}
+
+impl EndConditions {
+    pub(super) fn new(
+        closing: watch::Receiver<bool>,
+        is_admitted: impl FnMut() -> bool + Send + 'static,
+    ) -> Self {
+        Self {
+            closing,
+            is_admitted: Box::new(is_admitted),
+            at_closing: AtClosing::End,
+        }
+    }
+
+    /// When the edge closes, the stream is not ended but `drain` is run, which makes it end after a
+    /// last message.
+    pub(super) fn draining_with(mut self, drain: impl FnOnce() + Send + 'static) -> Self {
+        self.at_closing = AtClosing::Drain(Box::new(drain));
+        self
+    }
 }
 
 /// Runs when the connection is gone, for whatever reason.
@@ -231,9 +268,6 @@ impl EventReader {
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         if !self.first.is_empty() {
             return Some(std::mem::take(&mut self.first).into());
-        }
-        if self.after.is_none() && self.stream.has_ended() {
-            return None;
         }
         let piece = tokio::select! {
             biased;
@@ -278,10 +312,20 @@ async fn next_piece(stream: &EventStream, after: &mut Option<u64>) -> Option<Byt
     Some(events.into())
 }
 
+/// Completes when the edge closes, unless the stream ends by itself then.
 async fn is_closing(end: &mut Option<EndConditions>) {
-    match end {
-        Some(end) => _ = end.closing.wait_for(|closing| *closing).await,
-        None => std::future::pending().await,
+    let Some(end) = end else {
+        return std::future::pending().await;
+    };
+    // The sender ends with the edge.
+    let _ = end.closing.wait_for(|closing| *closing).await;
+    match std::mem::replace(&mut end.at_closing, AtClosing::Draining) {
+        AtClosing::End => {}
+        AtClosing::Drain(drain) => {
+            drain();
+            std::future::pending().await
+        }
+        AtClosing::Draining => std::future::pending().await,
     }
 }
 

@@ -21,7 +21,7 @@ use hyper::body::Body;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::connection::{BodyFault, ClientStream, HttpExchange, ServedConnection, ServedTransport};
-use super::{HttpBody, HttpState, post};
+use super::{HttpBody, HttpState, post, response};
 use crate::refusal::RefusalReason;
 use head::{NextHead, PlainHead};
 use response_head::ResponseHeads;
@@ -74,7 +74,10 @@ pub(super) async fn serve(
             exchange.arrived = Instant::now();
         }
         let handling = post::handle(&exchange, body);
-        let response = plain.unless_disconnected(handling).await?;
+        let mut response = plain.unless_disconnected(handling).await?;
+        if let Some(page) = state.admission.allowed_page(&head.headers) {
+            response = response::readable_by(response, page);
+        }
         let is_last = connection.is_closing.load(Ordering::Relaxed);
         plain.respond(response, is_last).await.ok()?;
         if is_last {

@@ -206,11 +206,12 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
     if let Some(message) = first {
         stream.append(&mut beginning, &message);
     }
-    let reader = stream.read(beginning, None).on_end(move || drop(client));
-    response::events(match end {
-        Some(end) => reader.ends_with(end),
+    let reader = stream.read(beginning, None);
+    let reader = match end {
+        Some(end) => reader.ends_with(end.draining_with(client.drain_start())),
         None => reader,
-    })
+    };
+    response::events(reader.on_end(move || drop(client)))
 }
 
 /// Compares the headers of a modern request with its body; those of a call's arguments, where the

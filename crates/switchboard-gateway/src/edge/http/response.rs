@@ -1,8 +1,12 @@
 //! The responses of the protocol's paths. A refusal has a JSON-RPC error with a sentence.
 
 use bytes::Bytes;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use hyper::{Response, StatusCode};
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ALLOW,
+    CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY, WWW_AUTHENTICATE,
+};
+use hyper::{HeaderMap, Response, StatusCode};
 
 use super::HttpBody;
 use super::events::EventReader;
@@ -14,6 +18,9 @@ const EDGE_ERROR: i64 = -32000;
 
 /// A session that does not exist.
 const UNKNOWN_SESSION: i64 = -32001;
+
+/// The methods of `/mcp`.
+pub(super) const METHODS: &str = "GET, POST, DELETE";
 
 pub(super) fn json(status: StatusCode, message: Bytes) -> Response<HttpBody> {
     let mut response = Response::new(HttpBody::json(message));
@@ -37,6 +44,35 @@ pub(super) fn events(reader: EventReader) -> Response<HttpBody> {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // A proxy would hold events back otherwise.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// Lets a web page of this origin read the response.
+pub(super) fn readable_by(
+    mut response: Response<HttpBody>,
+    origin: &HeaderValue,
+) -> Response<HttpBody> {
+    let headers = response.headers_mut();
+    let allowed = headers.entry(ACCESS_CONTROL_ALLOW_ORIGIN);
+    allowed.or_insert_with(|| origin.clone());
+    let exposed = HeaderValue::from_static("Mcp-Session-Id");
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+    response
+}
+
+/// The answer to a browser that asks whether a web page may send a request. Nothing runs before the
+/// request itself, with its token.
+pub(super) fn preflight(request: &HeaderMap) -> Response<HttpBody> {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    let methods = HeaderValue::from_static(METHODS);
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
+    // Those of a modern call's arguments have any names.
+    if let Some(names) = request.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
+    }
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     response
 }
 

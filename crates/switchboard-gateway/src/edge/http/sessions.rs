@@ -101,6 +101,13 @@ impl HttpSessions {
         drop(ended);
     }
 
+    /// The edge closes: no client can answer a question any more.
+    pub(super) fn begin_draining(&self) {
+        for session in lock(&self.open).values() {
+            session.client.begin_draining();
+        }
+    }
+
     pub(super) fn close(&self, number: u64) {
         let session = lock(&self.open).remove(&number);
         if let Some(session) = session {
@@ -401,5 +408,41 @@ pub(super) fn end(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
             response::empty(StatusCode::OK)
         }
         Err(refusal) => refusal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// F35: a response whose connection is gone waits in its queue, and nobody reads that.
+    #[tokio::test]
+    async fn f35_responses_that_no_connection_carries_are_bounded() {
+        const BYTES: usize = 1 << 20;
+        let mut streams = BTreeMap::new();
+        for number in 1..=50 {
+            make_room(&mut streams);
+            let (outbound, queue) = Outbound::channel();
+            outbound.respond(Bytes::from(vec![b' '; BYTES])).await;
+            streams.insert(number, EventStream::new(Some(number), queue));
+        }
+        let stored: usize = streams.values().map(|stream| stream.kept_bytes()).sum();
+        assert_eq!(stored, MAX_STORED_BYTES + BYTES);
+        assert!(streams.contains_key(&50), "the last one can be resumed");
+    }
+
+    #[tokio::test]
+    async fn a_response_that_no_connection_carries_is_forgotten_after_a_while() {
+        let (outbound, queue) = Outbound::channel();
+        let stream = EventStream::new(Some(1), queue);
+        outbound.respond(Bytes::from_static(b"{}")).await;
+        assert!(!stream.ended_before(Duration::ZERO), "the request goes on");
+        drop(outbound);
+        // The first sweep notices the end.
+        let _ = stream.ended_before(Duration::ZERO);
+        assert!(stream.ended_before(Duration::ZERO));
+        assert!(!stream.ended_before(RESUME_TIMEOUT));
     }
 }

@@ -12,23 +12,33 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::outbound::OutboundMeter;
+
 /// A stream whose writes fail after a time without progress.
 pub(super) struct WriteDeadline<S> {
     stream: S,
     /// How many bytes were read.
     read_count: Arc<AtomicU64>,
     limit: Duration,
+    /// Counts a peer that does not read.
+    meter: Arc<OutboundMeter>,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
 }
 
 impl<S> WriteDeadline<S> {
-    pub(super) fn new(stream: S, limit: Duration, read_count: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(
+        stream: S,
+        limit: Duration,
+        read_count: Arc<AtomicU64>,
+        meter: Arc<OutboundMeter>,
+    ) -> Self {
         Self {
             stream,
             read_count,
             limit,
+            meter,
             waiting: None,
             is_waiting: false,
         }
@@ -50,6 +60,7 @@ impl<S> WriteDeadline<S> {
             self.is_waiting = true;
         }
         waiting.as_mut().poll(context).map(|()| {
+            self.meter.count_cut_off();
             Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "the client does not read",
