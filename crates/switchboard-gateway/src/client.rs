@@ -2,6 +2,7 @@
 //! by [`dispatch`](crate::dispatch).
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -15,6 +16,7 @@ use switchboard::sync::lock;
 use switchboard::wire::RequestId;
 use switchboard::{CallerId, RawJson};
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 
 use crate::cluster::Cluster;
 use crate::outbound::Outbound;
@@ -61,6 +63,8 @@ pub(crate) struct ClientState {
     log_level: Mutex<Option<LogLevel>>,
     /// The roots of a legacy client, once they were listed.
     roots: Mutex<Option<ListedRoots>>,
+    /// The task that asks for them.
+    roots_request: Mutex<Option<AbortHandle>>,
 }
 
 /// How a client is connected, which determines the requests that it may send.
@@ -122,6 +126,7 @@ impl ClientState {
             drain: Notify::new(),
             log_level: Mutex::default(),
             roots: Mutex::default(),
+            roots_request: Mutex::default(),
         }
     }
 
@@ -210,6 +215,13 @@ impl ClientState {
         });
     }
 
+    /// Replaces the task that asks for the roots: its answer may be older than the last change.
+    pub(crate) fn set_roots_request(&self, task: AbortHandle) {
+        if let Some(before) = lock(&self.roots_request).replace(task) {
+            before.abort();
+        }
+    }
+
     /// Whether a request is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         !lock(&self.in_flight).is_empty()
@@ -244,8 +256,14 @@ impl ClientState {
 
     /// Links a request to the suspended call that it continues: cancelling it cancels that call.
     pub(crate) fn redirect_cancel(&self, id: &RequestId, cancel: &Arc<Notify>) {
-        if let Some(known) = lock(&self.in_flight).get_mut(id) {
-            *known = cancel.clone();
+        let mut in_flight = lock(&self.in_flight);
+        let Some(known) = in_flight.get_mut(id) else {
+            return;
+        };
+        let before = std::mem::replace(known, cancel.clone());
+        // The client may have cancelled already.
+        if pin!(before.notified()).enable() {
+            cancel.notify_one();
         }
     }
 

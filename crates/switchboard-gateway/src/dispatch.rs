@@ -188,8 +188,9 @@ fn ask_roots(gateway: &Arc<GatewayState>, client: &Arc<ClientState>) {
     {
         return;
     }
-    let (gateway, client) = (gateway.clone(), client.clone());
-    tokio::spawn(async move {
+    let (gateway, asked) = (gateway.clone(), client.clone());
+    let task = tokio::spawn(async move {
+        let client = asked;
         let seal = client.question_seal(&*gateway.settings.cluster);
         let question = client
             .questions
@@ -203,4 +204,5 @@ fn ask_roots(gateway: &Arc<GatewayState>, client: &Arc<ClientState>) {
         client.set_roots(roots, &result);
         gateway.update_roots();
     });
+    client.set_roots_request(task.abort_handle());
 }

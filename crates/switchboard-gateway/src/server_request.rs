@@ -200,6 +200,7 @@ async fn suspend<F: Future<Output = Answer> + Send>(
     let mut expired = pin!(sleep(RESUME_WITHIN));
     let resumption = loop {
         tokio::select! {
+            biased;
             resumption = resumptions.recv() => break resumption?,
             ended = outcome(call), if answer.is_none() => answer = Some(ended),
             () = &mut expired => return None,

@@ -150,7 +150,6 @@ async fn a_legacy_client_calls_any_tool_as_a_task() {
     stop(gateway).await;
 }
 
-<<<<<<< HEAD
 /// The task is the gateway's: a server that knows tasks would refuse the call of a plain tool, or answer
 /// with a task of its own in place of the result.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,7 +174,8 @@ async fn a_legacy_clients_request_for_a_task_does_not_reach_the_server() {
         assert!(!params.contains("\"task\""), "{params}");
         stop(gateway).await;
     }
-=======
+}
+
 /// An ended task does not change, so one that was cancelled is never shown in another state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_legacy_task_is_cancelled_when_its_cancellation_is_answered() {
@@ -234,7 +234,6 @@ async fn progress_and_logs_of_a_legacy_clients_task_name_it_and_no_other() {
         }
     }
     stop(gateway).await;
->>>>>>> fix-gw
 }
 
 /// Tasks belong to the principal: another session may wait for the result, and answer.

@@ -47,12 +47,7 @@ impl AuditFile {
         if self.is_full(&file, lines)? {
             file = self.rotate(file, lines)?;
         }
-        let size = file.metadata()?.len();
-        if let Err(error) = file.write_all(lines) {
-            // Removes an incomplete line.
-            let _ = file.set_len(size);
-            return Err(error);
-        }
+        append_whole(&mut file, lines)?;
         self.file = Some(file);
         Ok(())
     }
@@ -98,6 +93,32 @@ impl AuditFile {
     fn older(&self, number: usize) -> PathBuf {
         self.path.with_added_extension(number.to_string())
     }
+}
+
+/// Appends all of the lines, or removes the part that was written, unless another gateway has
+/// appended since.
+fn append_whole(file: &mut File, lines: &[u8]) -> io::Result<()> {
+    let size = file.metadata()?.len();
+    let mut written = 0;
+    while written < lines.len() {
+        let error = match file.write(&lines[written..]) {
+            Ok(0) => io::ErrorKind::WriteZero.into(),
+            Ok(count) => {
+                written += count;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => error,
+        };
+        if file
+            .metadata()
+            .is_ok_and(|now| now.len() == size + written as u64)
+        {
+            let _ = file.set_len(size);
+        }
+        return Err(error);
+    }
+    Ok(())
 }
 
 /// Whether an open file is the one at the path.

@@ -93,7 +93,6 @@ async fn errors_of_clients_reach_the_server_with_code_and_data() {
     }
 }
 
-<<<<<<< HEAD
 /// The modern era has no error that stands for a page to be visited first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_modern_client_gets_no_error_code_of_the_legacy_era() {
@@ -114,7 +113,7 @@ async fn a_modern_client_gets_no_error_code_of_the_legacy_era() {
     }
     stop(gateway).await;
 }
-=======
+
 /// The modern protocol has no id for a visit to a page, and the legacy one requires it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_a_modern_server_has_an_id_for_a_legacy_client() {
@@ -196,4 +195,3 @@ async fn a_call_ends_at_once_when_nobody_can_answer_its_question_any_more() {
     assert!(response.contains("nobody can answer"), "{response}");
     stop(gateway).await;
 }
->>>>>>> fix-gw

@@ -128,13 +128,16 @@ impl HttpSessions {
 }
 
 /// Of the client that has the most sessions, the one that was not used for the longest time: a client
-/// that opens sessions without end loses its own.
+/// that opens sessions without end loses its own. One with a call or a listener is the last choice.
 fn session_to_end(open: &OpenSessions) -> Option<u64> {
     let mut counts: HashMap<&Principal, usize> = HashMap::new();
     for session in open.values() {
         *counts.entry(&session.principal).or_default() += 1;
     }
-    let rank = |session: &HttpSession| (Reverse(counts[&session.principal]), *lock(&session.used));
+    let rank = |session: &HttpSession| {
+        let count = Reverse(counts[&session.principal]);
+        (count, session.is_in_use(), *lock(&session.used))
+    };
     let first = open.values().min_by_key(|session| rank(session));
     first.map(|session| session.number)
 }
@@ -212,7 +215,12 @@ impl HttpSession {
 
     /// Whether no request came in this time, none is in flight, and nobody listens.
     fn is_unused_for(&self, time: Duration) -> bool {
-        lock(&self.used).elapsed() >= time && !self.general.has_reader() && !self.client.is_busy()
+        lock(&self.used).elapsed() >= time && !self.is_in_use()
+    }
+
+    /// Whether a request is in flight or a client listens.
+    fn is_in_use(&self) -> bool {
+        self.general.has_reader() || self.client.is_busy()
     }
 
     /// Forgets streams that ended a while ago and, if the session is not used, all that nobody reads.
