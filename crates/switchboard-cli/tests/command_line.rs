@@ -3,7 +3,10 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
 use serde_json::json;
@@ -124,6 +127,18 @@ fn s0_36_without_a_terminal_an_elicitation_is_declined_with_one_line() {
         ran.stderr.contains("server \"demo\" asked") && ran.stderr.contains("declined"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn words_that_are_not_text_are_a_usage_error() {
+    let home = Home::with_demo("");
+    let odd = OsStr::from_bytes(b"odd\xff");
+    let ran = ProgramOutput::of(&home.command(&["status"]).arg0(odd).output().unwrap());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = home.command(&[]).arg(odd).output().unwrap();
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
 }
 
 /// S3-18: the server asks before any call is in flight, and lists its tools only after the answer.
