@@ -141,6 +141,31 @@ fn words_that_are_not_text_are_a_usage_error() {
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
 
+/// A project in a folder whose path is not Unicode can be accepted, and its neighbour is not.
+#[test]
+fn a_folder_whose_path_is_not_unicode_is_trusted_by_itself() {
+    let home = Home::new();
+    let entry = format!("[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n");
+    let folders =
+        [&b"caf\xe9"[..], b"caf\xe8"].map(|name| home.path("").join(OsStr::from_bytes(name)));
+    for folder in &folders {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("switchboard.toml"), &entry).unwrap();
+    }
+    let run = |folder: usize, words: &[&str]| {
+        let mut command = home.command(words);
+        ProgramOutput::of(&command.current_dir(&folders[folder]).output().unwrap())
+    };
+    let accepted = run(0, &["trust", "demo", "--yes", "--json"]);
+    assert_eq!(accepted.code, Some(0), "{accepted:?}");
+    let call = ["call", "demo/echo", "message=hi", "--yes"];
+    assert_eq!(run(0, &call).code, Some(0), "{:?}", run(0, &call));
+    assert_eq!(run(1, &call).code, Some(5));
+    assert_eq!(run(0, &["trust", "--list", "--json"]).code, Some(0));
+    let printed = run(0, &["install", "claude-code", "--print", "--json"]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+}
+
 /// S3-18: the server asks before any call is in flight, and lists its tools only after the answer.
 #[test]
 fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {

@@ -125,7 +125,8 @@ pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptEr
     }
     let accepted = StoredAcceptance {
         server: disclosure.name.to_string(),
-        file: disclosure.file.clone(),
+        // Only to be shown: the key covers the exact path.
+        file: disclosure.file.to_string_lossy().into_owned().into(),
         key: disclosure.key.to_hex(),
         lines: disclosure.stored_lines.clone(),
         values: disclosure.variable_hashes.clone(),

@@ -293,7 +293,11 @@ impl Collected {
                     json!({ "server": taken.server.name, "client": taken.client, "from": taken.place, "variables": variables })
                 })
                 .collect();
-            let document = json!({ "file": own.path, "backup": backup, "servers": servers });
+            let document = json!({
+                "file": own.path.display().to_string(),
+                "backup": backup.map(|backup| backup.display().to_string()),
+                "servers": servers
+            });
             return output::print_json(&document.to_string());
         }
         if self.taken.is_empty() {

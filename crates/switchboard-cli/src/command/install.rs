@@ -147,7 +147,7 @@ fn print_entries(
         let PreparedEntry { file, fields, .. } = args.prepare(options, client, paths)?;
         if options.json {
             let entry = entry::as_json(&fields);
-            entries.push(json!({ "client": client.name, "file": file.path, "entry": entry }));
+            entries.push(json!({ "client": client.name, "file": file.path.display().to_string(), "entry": entry }));
             continue;
         }
         output::notice(&format!("{}: {}", client.name, shown(&file)));

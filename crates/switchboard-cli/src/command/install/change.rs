@@ -172,8 +172,8 @@ impl AppliedChange {
             _ => None,
         };
         json!({
-            "client": self.client.name, "done": self.word(), "file": self.path,
-            "backup": self.backup, "reason": reason
+            "client": self.client.name, "done": self.word(), "file": self.path.display().to_string(),
+            "backup": self.backup.as_ref().map(|backup| backup.display().to_string()), "reason": reason
         })
     }
 }
