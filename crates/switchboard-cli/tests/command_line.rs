@@ -166,6 +166,23 @@ fn a_folder_whose_path_is_not_unicode_is_trusted_by_itself() {
     assert_eq!(printed.code, Some(0), "{printed:?}");
 }
 
+/// Whatever the state folder is: a log line, a notice and the failure are one line.
+#[test]
+fn a_failure_with_json_is_one_line_where_the_state_folder_cannot_be_used() {
+    let home = Home::with_demo("");
+    for words in [
+        &["call", "demo/nothing"][..],
+        &["trust"],
+        &["trust", "--revoke", "demo"],
+        &["permissions", "revoke", "--all"],
+    ] {
+        let mut command = home.command(words);
+        command.arg("--json").env("XDG_STATE_HOME", "/proc");
+        let ran = ProgramOutput::of(&command.output().unwrap());
+        assert!(ran.error()["message"].is_string(), "{words:?}");
+    }
+}
+
 /// S3-18: the server asks before any call is in flight, and lists its tools only after the answer.
 #[test]
 fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {

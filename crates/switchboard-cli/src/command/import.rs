@@ -56,9 +56,6 @@ struct Collected {
 }
 
 pub(crate) fn run(options: &Options, args: &ImportArgs) -> Result<u8, Failure> {
-    if options.json {
-        output::hold_notices();
-    }
     let paths = Paths::find()?;
     let own = ConfigFile::new(paths.own_file(), Scope::User);
     let before = read_text(&own.path).map_err(|fault| {

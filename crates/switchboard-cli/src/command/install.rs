@@ -293,9 +293,6 @@ fn carry_out(
     how: &WriteArgs,
     steps: Vec<Result<PlannedChange, Failure>>,
 ) -> Result<u8, Failure> {
-    if options.json {
-        output::hold_notices();
-    }
     let mut failures = Vec::new();
     let mut planned = Vec::new();
     for step in steps {
