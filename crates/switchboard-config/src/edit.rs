@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::diagnostic::{Diagnostics, visible_path};
 use super::format::Format;
 use super::load::{LoadedFile, base_folder, interpret, may_exist, read_text, resolve_links};
-use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, ServerConfig};
+use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, Scope, ServerConfig};
 use crate::tree::Node;
 
 mod document;
@@ -173,7 +173,9 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         fact,
     };
     let base = base_folder(&resolve_links(&file.path), dialect, file.scope);
-    let change = &change.for_folder(&base);
+    let is_of_each_run =
+        file.scope == Scope::User && dialect.profile().user_paths_start_at_current_folder;
+    let change = &change.for_folder((!is_of_each_run).then_some(base.as_path()));
     let edited = edited(&text, before.format, dialect, change).map_err(unsupported)?;
     let after = interpret(
         &ConfigFile {
@@ -276,7 +278,7 @@ impl Change {
     }
 
     /// The change of a file whose relative paths start at this folder.
-    fn for_folder(&self, base: &Path) -> Self {
+    fn for_folder(&self, base: Option<&Path>) -> Self {
         match self {
             Self::Add(addition) => Self::Add(addition.clone().for_folder(base)),
             other => other.clone(),

@@ -8,11 +8,11 @@ use crate::dialects::{EntrySpelling, ReferenceForm};
 use crate::reference::{ReferenceSyntax, Segment, TextRole};
 
 impl NewServer {
-    /// Relative paths start at the current folder, as in a shell. They become absolute if those of
-    /// the file start elsewhere.
-    pub(super) fn for_folder(mut self, base: &Path) -> Self {
+    /// Relative paths start at the current folder, as in a shell. They become absolute unless those
+    /// of the file start there, too; `None` for a file whose paths start at each run's own folder.
+    pub(super) fn for_folder(mut self, base: Option<&Path>) -> Self {
         let current = std::env::current_dir().and_then(|folder| folder.canonicalize());
-        if current.is_ok_and(|current| current == base) {
+        if current.is_ok_and(|current| base == Some(&current)) {
             return self;
         }
         match &mut self.target {

@@ -180,6 +180,27 @@ fn a_literal_dollar_is_never_read_as_a_reference() {
     }
 }
 
+/// The user's gemini file is read in whatever folder a run begins: no path in it may depend on that.
+#[test]
+fn a_path_in_the_users_gemini_file_is_absolute() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(".gemini/settings.json");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "{}").unwrap();
+    let addition = NewServer {
+        target: ServerTarget::Command("./server".to_owned(), Vec::new()),
+        cwd: Some("data".to_owned()),
+        ..command("s")
+    };
+    edit(&ConfigFile::new(&path, Scope::User), &Change::Add(addition)).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let current = std::path::absolute(".").unwrap();
+    for name in ["server", "data"] {
+        let written = format!("{:?}", current.join(name).display().to_string());
+        assert!(text.contains(&written), "{text}");
+    }
+}
+
 /// A folder that cannot be opened for reading cannot be synced. (The superuser can open it.)
 #[test]
 fn a_file_is_written_even_if_its_folder_cannot_be_synced() {
