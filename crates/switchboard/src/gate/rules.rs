@@ -64,12 +64,11 @@ impl Rule {
                         .as_ref()
                         .is_some_and(|own| own.matches(tool.id.tool.as_wire())));
         }
-        !self.skipped
-            && (matches_a_reading()
-                || self
-                    .exposed
-                    .as_ref()
-                    .is_some_and(|exposed| exposed.matches(tool, &self.readings)))
+        let exposed = self.exposed.as_ref();
+        let matches_exposed =
+            || exposed.is_some_and(|exposed| exposed.matches(tool, &self.readings));
+        let is_name_only = exposed.is_some_and(|exposed| exposed.decides_alone(tool));
+        !self.skipped && (!is_name_only && matches_a_reading() || matches_exposed())
     }
 }
 

@@ -104,6 +104,36 @@ fn s0_23_an_allow_entry_is_for_exactly_that_namespaced_tool() {
     }
 }
 
+/// A server with `read.file` and `read_file`: the second one's name ends in a hash.
+#[test]
+fn s0_23_an_allow_entry_covers_one_of_two_tools_that_share_a_spelling() {
+    let mut tools = ["read.file", "read_file"].map(|name| tool_in(Dialect::CoreAgent, "fs", name));
+    let pairs = tools.each_ref().map(|tool| tool.id.clone());
+    let names = Style::ServerTool.expose(&pairs);
+    for (tool, name) in tools.iter_mut().zip(names) {
+        tool.exposed = name.unwrap();
+    }
+    let decided = |allow: &[&str], deny: &[&str]| {
+        let gate = Gate::compile(&config_in(Dialect::CoreAgent, &["fs"], allow, deny)).unwrap();
+        tools
+            .each_ref()
+            .map(|tool| decide(&gate, tool, &Grants::default()))
+    };
+    let allowed = |rule: &str| {
+        decided(&[rule], &[]).map(|decision| matches!(decision, Decision::Allow { .. }))
+    };
+    assert_eq!(tools[0].exposed.as_str(), "fs_read_file");
+    assert_eq!(allowed("mcp:fs_read_file"), [true, false]);
+    assert_eq!(allowed(&format!("mcp:{}", tools[1].exposed)), [false, true]);
+    assert_eq!(allowed("mcp:fs_*"), [true, true]);
+    let denied = decided(&[], &["mcp:fs_read_file"]);
+    assert!(
+        denied
+            .iter()
+            .all(|decision| matches!(decision, Decision::Deny { .. }))
+    );
+}
+
 /// A glob on names matches names of that style, and of the server that the rule was read to mean.
 #[test]
 fn s0_23_an_allow_by_name_covers_no_tool_of_another_name() {
