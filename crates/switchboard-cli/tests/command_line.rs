@@ -183,6 +183,24 @@ fn a_failure_with_json_is_one_line_where_the_state_folder_cannot_be_used() {
     }
 }
 
+/// S0-36: as many lines as questions, although they read the same.
+#[test]
+fn s0_36_each_declined_elicitation_has_its_line() {
+    let home = Home::new();
+    let chaos = Chaos::new().tool(
+        "asks_twice",
+        [Step::ask("one?"), Step::ask("two?"), Step::text("fine")],
+    );
+    home.user_file(&chaos.entry("asker").render());
+    let ran = home.run(&["call", "asker/asks_twice", "--yes"]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "fine\n"),
+        "{ran:?}"
+    );
+    assert_eq!(ran.stderr.matches("declined").count(), 2, "{ran:?}");
+}
+
 /// S3-18: the server asks before any call is in flight, and lists its tools only after the answer.
 #[test]
 fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {
