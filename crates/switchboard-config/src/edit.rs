@@ -286,6 +286,17 @@ impl Change {
     }
 }
 
+/// Edits what follows the byte order mark of a text, if it has one. The mark stays.
+fn after_mark(
+    text: &str,
+    edit: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<String, String> {
+    match text.strip_prefix('\u{feff}') {
+        Some(text) => Ok(format!("\u{feff}{}", edit(text)?)),
+        None => edit(text),
+    }
+}
+
 /// The edited text; or why the change is not possible, and what to do instead.
 fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Result<String, String> {
     let profile = &dialect.profile().entry_spelling;
@@ -320,7 +331,7 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
             Operation::Set(field, *is_enabled == means_enabled)
         }
     };
-    match format {
+    after_mark(text, |text| match format {
         Format::Toml => toml::edit(text, &entry_path, &operation),
         Format::Json => json::edit(text, &entry_path, &operation),
         #[cfg(feature = "hcl")]
@@ -333,7 +344,7 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
         }
         #[cfg(not(feature = "yaml"))]
         Format::Yaml | Format::FrontMatter => Err(super::format::NO_YAML.to_owned()),
-    }
+    })
 }
 
 /// The program of a file whose entries this program reads but cannot write.

@@ -245,6 +245,29 @@ fn a_byte_order_mark_stays() {
         &Change::Enable("a".to_owned(), false),
         "\u{feff}{\"mcpServers\": {\"a\": {\n      \"command\": \"x\",\n      \"disabled\": true\n    }}}",
     );
+    check(
+        "x.toml",
+        Dialect::Native,
+        "\u{feff}[servers.a]\ncommand = \"x\"\n",
+        &Change::Enable("a".to_owned(), false),
+        "\u{feff}[servers.a]\ncommand = \"x\"\nenabled = false\n",
+    );
+    #[cfg(feature = "hcl")]
+    check(
+        "x.hcl",
+        Dialect::A3s,
+        "\u{feff}mcp_servers {\n  name = \"a\"\n}\n",
+        &Change::Remove("a".to_owned()),
+        "\u{feff}",
+    );
+    #[cfg(feature = "yaml")]
+    check(
+        "SKILL.md",
+        Dialect::AgentApps,
+        "\u{feff}---\nmetadata:\n  mcp:\n    a:\n      command: x\n---\nText\n",
+        &Change::Remove("a".to_owned()),
+        "\u{feff}---\nmetadata:\n  mcp:\n---\nText\n",
+    );
 }
 
 #[test]
