@@ -420,11 +420,8 @@ fn check(change: &Change, before: &LoadedFile, after: &LoadedFile) -> Result<usi
             if let super::Endpoint::Invalid(fault) = &new.endpoint {
                 return Err(format!("the entry would not work: {}", fault.message));
             }
-            match new_entry::changed_value(addition, &new.endpoint) {
-                Some(name) => Err(format!(
-                    "{name}: a file of this kind would read a \"$\" of this value as a reference; \
-                     set a variable to the value and write {name}=${{VARIABLE}}"
-                )),
+            match new_entry::changed_text(addition, &new.endpoint) {
+                Some(fault) => Err(fault),
                 None => Ok(new.source.line),
             }
         }
