@@ -201,6 +201,22 @@ fn s0_36_each_declined_elicitation_has_its_line() {
     assert_eq!(ran.stderr.matches("declined").count(), 2, "{ran:?}");
 }
 
+/// A variable that is not Unicode is not given to servers, and the person reads which.
+#[test]
+fn s0_08_a_variable_that_is_not_unicode_is_named_in_one_notice() {
+    let home = Home::with_demo("");
+    let mut command = home.command(&["call", "demo/echo", "message=x", "--yes"]);
+    command.env("ODD", OsStr::from_bytes(b"caf\xe9"));
+    let ran = ProgramOutput::of(&command.output().unwrap());
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (
+            Some(0),
+            "variables that are not Unicode, and are not passed to servers: ODD\n"
+        )
+    );
+}
+
 /// S3-18: the server asks before any call is in flight, and lists its tools only after the answer.
 #[test]
 fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {
