@@ -134,6 +134,25 @@ fn s0_23_an_allow_entry_covers_one_of_two_tools_that_share_a_spelling() {
     );
 }
 
+/// Rules for another program's own tools are that program's, whatever their syntax; a deny that
+/// cannot be read stays an error.
+#[test]
+fn a_malformed_rule_for_the_programs_own_tools_stops_nothing() {
+    for (dialect, rule) in [
+        (Dialect::CoreAgent, "bash:[ -f *"),
+        (Dialect::A3s, "Bash([a)"),
+    ] {
+        let gate = Gate::compile(&config_in(dialect, &["fs"], &[rule, "mcp:fs_x"], &[])).unwrap();
+        let warnings: Vec<_> = gate.warnings().iter().map(ToString::to_string).collect();
+        assert!(
+            warnings.iter().any(|line| line.contains("is left out")),
+            "{warnings:?}"
+        );
+        Gate::compile(&config_in(dialect, &["fs"], &[], &[rule])).unwrap_err();
+    }
+    Gate::compile(&config_in(Dialect::CoreAgent, &["fs"], &["mcp:fs_[x"], &[])).unwrap_err();
+}
+
 /// A glob on names matches names of that style, and of the server that the rule was read to mean.
 #[test]
 fn s0_23_an_allow_by_name_covers_no_tool_of_another_name() {
