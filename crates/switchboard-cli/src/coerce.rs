@@ -254,8 +254,8 @@ fn kind_of(json: &str) -> &'static str {
     }
 }
 
-pub(crate) fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
-    let schema = follow_refs(schema, schema);
+pub(crate) fn property<'a>(root: &'a Value, key: &str) -> Option<&'a Value> {
+    let schema = follow_refs(root, root);
     let own = schema
         .get("properties")
         .and_then(|properties| properties.get(key));
@@ -265,7 +265,7 @@ pub(crate) fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
             .filter_map(|word| schema.get(word)?.as_array())
             .flatten();
         parts
-            .filter_map(|part| part.get("properties")?.get(key))
+            .filter_map(|part| follow_refs(part, root).get("properties")?.get(key))
             .next()
     })
 }
