@@ -47,6 +47,18 @@ pub(crate) fn pair(word: &str) -> Result<Pair, String> {
     })
 }
 
+/// Parses an argument where only text is accepted: `key:=JSON` must be a JSON string.
+pub(crate) fn text_pair(word: &str) -> Result<(String, String), String> {
+    let Pair { key, value, json } = pair(word)?;
+    let text = match json {
+        false => value,
+        true => serde_json::from_str(&value).map_err(|_| {
+            format!("this argument is text; write {key}=TEXT, or a JSON string after {key}:=")
+        })?,
+    };
+    Ok((key, text))
+}
+
 /// Reads the text of a file for a value.
 fn read(file: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
@@ -68,10 +80,6 @@ fn read(file: &str) -> Result<String, String> {
 impl Pair {
     pub(crate) fn key(&self) -> &str {
         &self.key
-    }
-
-    pub(crate) fn value(&self) -> &str {
-        &self.value
     }
 }
 

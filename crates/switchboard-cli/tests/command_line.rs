@@ -217,6 +217,18 @@ fn s0_08_a_variable_that_is_not_unicode_is_named_in_one_notice() {
     );
 }
 
+/// A prompt's arguments are text: what is given as JSON is a JSON string.
+#[test]
+fn a_prompts_argument_given_as_json_is_a_string() {
+    let home = Home::with_demo("");
+    let ran = home.run(&["prompt", "review", "language:=\"rust\""]);
+    let plain = home.run(&["prompt", "review", "language=rust"]);
+    assert_eq!((ran.code, &ran), (Some(0), &plain));
+    let ran = home.run(&["prompt", "review", "language:=1"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("write language=TEXT"), "{ran:?}");
+}
+
 /// S3-18: the server asks before any call is in flight, and lists its tools only after the answer.
 #[test]
 fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {
