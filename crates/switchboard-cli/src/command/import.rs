@@ -96,23 +96,24 @@ impl Collected {
         paths: &Paths,
         own: &ConfigFile,
     ) -> Result<(), Failure> {
-        let mut secrets = ImportedSecrets::new();
+        let mut secrets = ImportedSecrets::beside(own, &self.text);
+        let mut all = Vec::new();
         for client in chosen(args, paths)? {
+            match servers::files(client, paths, args.project) {
+                Ok(files) => all.extend(files.into_iter().map(|file| (client, file))),
+                Err(failure) => self.failures.push(failure),
+            }
+        }
+        for (_, file) in &all {
+            secrets.reserve(&file.file, &file.text);
+        }
+        for (client, file) in all {
             // The gateway's own entry would make the gateway its own server.
             let has_gateway =
                 ClientFile::read(client, paths).is_ok_and(|file| file.has_gateway_entry());
-            let files = match servers::files(client, paths, args.project) {
-                Ok(files) => files,
-                Err(failure) => {
-                    self.failures.push(failure);
-                    continue;
-                }
-            };
-            for file in files {
-                let is_in_project = file.file.scope == Scope::Project;
-                let folder = is_in_project.then_some(paths.project.as_path());
-                self.add(client, own, file, folder, has_gateway, &mut secrets);
-            }
+            let is_in_project = file.file.scope == Scope::Project;
+            let folder = is_in_project.then_some(paths.project.as_path());
+            self.add(client, own, file, folder, has_gateway, &mut secrets);
         }
         Ok(())
     }
