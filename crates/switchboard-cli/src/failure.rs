@@ -167,6 +167,7 @@ fn usage_message(text: &str) -> String {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let message = error.to_string();
+        let may_have_run = error.may_have_run();
         match error {
             CallError::Unresolved { name, why } => {
                 let hint = match why.to_string() {
@@ -206,15 +207,18 @@ impl From<CallError> for Failure {
                 ..
             } => {
                 let code = code_of_fault(&fault);
+                // A server that has answered says itself what it did.
+                let is_unknown = may_have_run && code == Code::Unreachable;
+                let warning = "the call may have been executed: check before you repeat it";
                 let hint = match &fault {
-                    RequestFault::Transport(TransportFault::Lost(_)) => Some(
-                        "the call may have been executed: check before you repeat it".to_owned(),
-                    ),
+                    RequestFault::Transport(TransportFault::Lost(_)) => Some(warning.to_owned()),
                     fault if lacks_capability(fault) => Some(
                         "the server requires a client capability that is not offered here"
                             .to_owned(),
                     ),
-                    _ => hint.and_then(|hint| hints::describe(hint, &server, None)),
+                    _ => hint
+                        .and_then(|hint| hints::describe(hint, &server, None))
+                        .or_else(|| is_unknown.then(|| warning.to_owned())),
                 };
                 Self {
                     hint,
