@@ -295,11 +295,17 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let is_full = matches!(&error, StoreError::Io { source, .. }
             if source.kind() == std::io::ErrorKind::StorageFull);
-        Self::new(
-            Code::Usage,
-            format!("the state folder cannot be used: {error}"),
-        )
-        .hint(match is_full {
+        let message = match &error {
+            StoreError::Io { path, source } => {
+                let path = Untrusted::new(path.display().to_string());
+                format!(
+                    "the state folder cannot be used: {}: {source}",
+                    path.for_terminal_line()
+                )
+            }
+            _ => error.to_string(),
+        };
+        Self::new(Code::Usage, message).hint(match is_full {
             true => "make room, or set XDG_STATE_HOME",
             false => "check its permissions, or set XDG_STATE_HOME",
         })
