@@ -63,8 +63,14 @@ pub enum AcceptError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// It was accepted, but the configuration could not be applied.
-    #[error("it was accepted, but the configuration cannot be applied: {0}")]
-    NotApplied(#[from] ConfigErrors),
+    #[error("server \"{server}\" was accepted, but the configuration cannot be applied: {errors}")]
+    NotApplied {
+        /// The server.
+        server: ServerName,
+        /// The errors of the configuration.
+        #[source]
+        errors: ConfigErrors,
+    },
 }
 
 /// Whether an entry is trusted.
