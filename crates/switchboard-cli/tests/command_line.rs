@@ -292,7 +292,7 @@ fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
     check(&["tools", "nobody"], "configured servers: demo");
     check(
         &["tools", "--vendor", "nobody"],
-        "gemini, openai, openai-chat, anthropic, local",
+        "gemini, openai, openai-chat, local, anthropic",
     );
     check(&["--dialect", "gemini", "status"], "--config <FILE>");
     check(&["frobnicate"], "frobnicate");
