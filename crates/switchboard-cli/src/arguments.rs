@@ -37,7 +37,8 @@ Examples:
   switchboard doctor                            start each server and report problems
 
 Exit codes:
-  0 done · 1 the tool or server answered with an error · 2 usage, config, unknown tool or invalid arguments
+  0 done · 1 the tool or server answered with an error
+  2 usage, config, unknown tool or invalid arguments
   3 server unreachable, died or timed out · 4 login needed · 5 denied or untrusted
   75 may work later (a model's vendor is overloaded, limits the rate or cannot be reached)
   129, 130, 131, 143 ended by a signal";

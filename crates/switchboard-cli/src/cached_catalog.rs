@@ -119,7 +119,9 @@ pub(crate) fn argument_candidates() -> Vec<CompletionCandidate> {
         return Vec::new();
     };
     let catalog = catalog(&config, &store);
-    let words: Vec<_> = std::env::args().collect();
+    let words: Vec<_> = std::env::args_os()
+        .filter_map(|word| word.into_string().ok())
+        .collect();
     let Some(tool) = words
         .iter()
         .skip_while(|word| *word != "call")

@@ -47,6 +47,18 @@ pub(crate) fn pair(word: &str) -> Result<Pair, String> {
     })
 }
 
+/// Parses an argument where only text is accepted: `key:=JSON` must be a JSON string.
+pub(crate) fn text_pair(word: &str) -> Result<(String, String), String> {
+    let Pair { key, value, json } = pair(word)?;
+    let text = match json {
+        false => value,
+        true => serde_json::from_str(&value).map_err(|_| {
+            format!("this argument is text; write {key}=TEXT, or a JSON string after {key}:=")
+        })?,
+    };
+    Ok((key, text))
+}
+
 /// Reads the text of a file for a value.
 fn read(file: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
@@ -68,10 +80,6 @@ fn read(file: &str) -> Result<String, String> {
 impl Pair {
     pub(crate) fn key(&self) -> &str {
         &self.key
-    }
-
-    pub(crate) fn value(&self) -> &str {
-        &self.value
     }
 }
 
@@ -254,8 +262,8 @@ fn kind_of(json: &str) -> &'static str {
     }
 }
 
-pub(crate) fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
-    let schema = follow_refs(schema, schema);
+pub(crate) fn property<'a>(root: &'a Value, key: &str) -> Option<&'a Value> {
+    let schema = follow_refs(root, root);
     let own = schema
         .get("properties")
         .and_then(|properties| properties.get(key));
@@ -265,7 +273,7 @@ pub(crate) fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
             .filter_map(|word| schema.get(word)?.as_array())
             .flatten();
         parts
-            .filter_map(|part| part.get("properties")?.get(key))
+            .filter_map(|part| follow_refs(part, root).get("properties")?.get(key))
             .next()
     })
 }

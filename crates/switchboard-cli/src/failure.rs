@@ -168,6 +168,7 @@ fn usage_message(text: &str) -> String {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let message = error.to_string();
+        let may_have_run = error.may_have_run();
         match error {
             CallError::Unresolved { name, why } => {
                 let nearest = match why {
@@ -212,15 +213,18 @@ impl From<CallError> for Failure {
                 ..
             } => {
                 let code = code_of_fault(&fault);
+                // A server that has answered says itself what it did.
+                let is_unknown = may_have_run && code == Code::Unreachable;
+                let warning = "the call may have been executed: check before you repeat it";
                 let hint = match &fault {
-                    RequestFault::Transport(TransportFault::Lost(_)) => Some(
-                        "the call may have been executed: check before you repeat it".to_owned(),
-                    ),
+                    RequestFault::Transport(TransportFault::Lost(_)) => Some(warning.to_owned()),
                     fault if lacks_capability(fault) => Some(
                         "the server requires a client capability that is not offered here"
                             .to_owned(),
                     ),
-                    _ => hint.and_then(|hint| hints::describe(hint, &server, None)),
+                    _ => hint
+                        .and_then(|hint| hints::describe(hint, &server, None))
+                        .or_else(|| is_unknown.then(|| warning.to_owned())),
                 };
                 Self {
                     hint,
@@ -297,11 +301,17 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let is_full = matches!(&error, StoreError::Io { source, .. }
             if source.kind() == std::io::ErrorKind::StorageFull);
-        Self::new(
-            Code::Usage,
-            format!("the state folder cannot be used: {error}"),
-        )
-        .hint(match is_full {
+        let message = match &error {
+            StoreError::Io { path, source } => {
+                let path = Untrusted::new(path.display().to_string());
+                format!(
+                    "the state folder cannot be used: {}: {source}",
+                    path.for_terminal_line()
+                )
+            }
+            _ => error.to_string(),
+        };
+        Self::new(Code::Usage, message).hint(match is_full {
             true => "make room, or set XDG_STATE_HOME",
             false => "check its permissions, or set XDG_STATE_HOME",
         })

@@ -10,8 +10,9 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Known once the configuration is read.
 static SECRETS: OnceLock<Redactor> = OnceLock::new();
 
-/// Starts logging at a level: 0 warnings, 1 info, 2 debug, 3 trace.
-pub(crate) fn start(verbosity: u8) {
+/// Starts logging at a level: 0 warnings, 1 info, 2 debug, 3 trace. With `--json`, warnings that
+/// nobody asked for by `-v` are notices: a failure is one line on stderr.
+pub(crate) fn start(verbosity: u8, json: bool) {
     // Other crates log at a lower level: some log whole results.
     let filter = match verbosity {
         0 => "error,switchboard=warn",
@@ -21,7 +22,9 @@ pub(crate) fn start(verbosity: u8) {
     };
     let logs = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
-        .with_writer(RedactingWriter)
+        .with_writer(RedactingWriter {
+            as_notices: json && verbosity == 0,
+        })
         .with_ansi(false);
     // A second start in one process (tests) keeps the first.
     let _ = logs.try_init();
@@ -32,22 +35,30 @@ pub(crate) fn redact(secrets: impl IntoIterator<Item = Secret>) {
     let _ = SECRETS.set(Redactor::new(secrets));
 }
 
-struct RedactingWriter;
+struct RedactingWriter {
+    as_notices: bool,
+}
 
 impl<'a> MakeWriter<'a> for RedactingWriter {
     type Writer = EventBuffer;
 
     fn make_writer(&'a self) -> Self::Writer {
-        EventBuffer(Vec::new())
+        EventBuffer {
+            bytes: Vec::new(),
+            as_notice: self.as_notices,
+        }
     }
 }
 
 /// One event, written when it is complete.
-struct EventBuffer(Vec<u8>);
+struct EventBuffer {
+    bytes: Vec<u8>,
+    as_notice: bool,
+}
 
 impl Write for EventBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -58,11 +69,14 @@ impl Write for EventBuffer {
 
 impl Drop for EventBuffer {
     fn drop(&mut self) {
-        let text = String::from_utf8_lossy(&self.0);
+        let text = String::from_utf8_lossy(&self.bytes);
         let text = match SECRETS.get() {
             Some(redactor) => redactor.redact(&text),
             None => text,
         };
+        if self.as_notice {
+            return crate::output::log(text.trim_end().to_owned());
+        }
         crate::progress::with_spinner_hidden(|| {
             let _ = io::stderr().lock().write_all(text.as_bytes());
         });

@@ -85,7 +85,10 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<u8, Failure> {
     let Arguments { options, command } = arguments;
-    logging::start(options.verbosity());
+    if options.json {
+        output::hold_notices();
+    }
+    logging::start(options.verbosity(), options.json);
     let command = command.unwrap_or_default();
     hints::start(&options, &command);
     command.run(&options)

@@ -1,4 +1,5 @@
-//! Host events printed on stderr, each line once.
+//! Host events printed on stderr. Notices are printed once; declined questions, messages of servers
+//! and reloads each time.
 
 use switchboard::Host;
 use switchboard::config::{Endpoint, HttpEndpoint, StdioEndpoint};
@@ -93,6 +94,11 @@ fn print_event(host: &Host, next: NextEvent) {
         }) => {
             output::notice(&format!("server \"{server}\": {}", escaped(&line)));
         }
+        // One line for each question, also if it is the same.
+        NextEvent::Event(Event::QuestionDeclined { server, reason }) => output::log(format!(
+            "server \"{server}\": a question of the server was declined: {}",
+            escaped(&reason)
+        )),
         NextEvent::Event(Event::State { server, .. }) => host
             .server(server.as_str())
             .iter()

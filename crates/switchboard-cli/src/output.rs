@@ -23,6 +23,7 @@ const NOTICE: Style = AnsiColor::Yellow.on_default();
 /// line on stderr.
 static HOLD_NOTICES: AtomicBool = AtomicBool::new(false);
 static HELD_NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+const MAX_HELD_NOTICES: usize = 1000;
 /// Notices that were printed: the same line is not repeated.
 static PRINTED_NOTICES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
@@ -166,26 +167,30 @@ pub(crate) fn notice(line: &str) {
     {
         return;
     }
-    if HOLD_NOTICES.load(Ordering::Relaxed) {
-        HELD_NOTICES
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .push(line);
-    } else {
+    if !hold(&line) {
         crate::progress::print_line(format!("{NOTICE}{line}{NOTICE:#}"));
     }
 }
 
 /// Prints a line that may repeat: now, or with the outcome if `--json` is on.
 pub(crate) fn log(line: String) {
-    if HOLD_NOTICES.load(Ordering::Relaxed) {
-        HELD_NOTICES
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .push(line);
-    } else {
+    if !hold(&line) {
         crate::progress::print_line(line);
     }
+}
+
+/// Holds a line back, if lines are held back. Those beyond the limit are dropped.
+fn hold(line: &str) -> bool {
+    let holds = HOLD_NOTICES.load(Ordering::Relaxed);
+    if holds {
+        let mut held = HELD_NOTICES
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if held.len() < MAX_HELD_NOTICES {
+            held.push(line.to_owned());
+        }
+    }
+    holds
 }
 
 /// Holds notices back until the outcome is known.

@@ -182,6 +182,16 @@ pub(crate) fn environment() -> Environment {
     )
 }
 
+/// The names of the variables of this process that are not Unicode, in name or value. Servers do not
+/// get them.
+pub(crate) fn unreadable_variables() -> Vec<String> {
+    let unreadable = std::env::vars_os()
+        .filter(|(name, value)| name.to_str().is_none() || value.to_str().is_none());
+    unreadable
+        .map(|(name, _)| name.to_string_lossy().into_owned())
+        .collect()
+}
+
 /// Where tokens are stored: `SWITCHBOARD_VAULT=keyring` or `file` overrides the default.
 pub(crate) fn vault_choice() -> VaultChoice {
     match std::env::var("SWITCHBOARD_VAULT").as_deref() {

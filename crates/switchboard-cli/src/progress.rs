@@ -95,7 +95,7 @@ impl Spinner {
         let Some(message) = self
             .message
             .as_ref()
-            .filter(|_| !self.is_paused && std::io::stderr().is_terminal())
+            .filter(|_| !self.is_paused && stderr_moves_the_cursor())
         else {
             return;
         };
@@ -168,6 +168,11 @@ pub(crate) async fn with_spinner<T>(message: String, work: impl Future<Output = 
     };
     clear();
     done
+}
+
+/// Whether stderr is a terminal that can erase a line: `TERM=dumb` says that it cannot.
+fn stderr_moves_the_cursor() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Hides the spinner until the guard is dropped.

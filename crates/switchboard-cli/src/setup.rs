@@ -74,7 +74,7 @@ impl Setup {
 
     /// The same, for a command whose output covers more than its result.
     pub(crate) fn read_for(options: &Options, scope: OutputScope) -> Result<Self, Failure> {
-        if options.json || scope == OutputScope::AllFindings {
+        if scope == OutputScope::AllFindings {
             output::hold_notices();
         }
         let roots = roots::from_options(&options.root)?;

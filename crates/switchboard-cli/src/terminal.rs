@@ -103,7 +103,7 @@ impl Caller for TerminalCaller {
         Box::pin(async move {
             let _turn = self.prompt_lock.lock().await;
             let Some(terminal) = Tty::open() else {
-                output::notice(&format!(
+                output::log(format!(
                     "server \"{}\" asked a question, which was declined: there is no terminal to ask on",
                     question.server
                 ));
@@ -116,7 +116,7 @@ impl Caller for TerminalCaller {
                             .await
                             .unwrap_or(ElicitAnswer::Cancel),
                         Err(fault) => {
-                            output::notice(&format!(
+                            output::log(format!(
                                 "server \"{}\" sent a form that cannot be shown ({fault}): declined",
                                 question.server
                             ));

@@ -602,6 +602,45 @@ fn a_file_that_cannot_refer_to_a_token_gets_the_token_itself_on_request() {
     }
 }
 
+/// Neither is the token created before the answer, nor does it wait in a file that others can read.
+#[test]
+fn a_token_for_a_file_is_created_after_the_yes_and_never_readable_by_others() {
+    let home = Home::new();
+    let file = home.path("config/zed/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "{}\n").unwrap();
+    let install = ["install", "zed", "--http", "--token-in-file"];
+    for (answer, code) in [("n\r", 5), ("y\r", 0)] {
+        let mut terminal = home.run_in_terminal(&install);
+        terminal.wait_for("Write this file? [y/N]");
+        terminal.send(answer);
+        assert_eq!(terminal.end().code, code);
+        let listed = home.run(&["token", "list"]).stdout;
+        assert_eq!(listed.contains("zed"), code == 0, "{listed}");
+    }
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("Bearer swb_"), "{text}");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn an_entry_that_was_changed_since_is_replaced_only_by_force() {
+    let machine = Machine::new();
+    let file = ".cursor/mcp.json";
+    machine.done(&["install", "cursor"]);
+    let more = machine
+        .text(file)
+        .replace("\"args\"", "\"env\": { \"A\": \"1\" },\n      \"args\"");
+    machine.write(file, &more);
+    let ran = machine.run(&["install", "cursor", "--http"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("was changed since"), "{ran:?}");
+    assert_eq!(machine.text(file), more);
+    machine.done(&["install", "cursor", "--http", "--force"]);
+    assert!(!machine.text(file).contains("\"A\""));
+}
+
 #[test]
 fn claude_code_alone_takes_always_load() {
     let machine = Machine::new();

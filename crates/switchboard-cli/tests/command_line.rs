@@ -3,7 +3,10 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
 use serde_json::json;
@@ -126,6 +129,106 @@ fn s0_36_without_a_terminal_an_elicitation_is_declined_with_one_line() {
     );
 }
 
+#[test]
+fn words_that_are_not_text_are_a_usage_error() {
+    let home = Home::with_demo("");
+    let odd = OsStr::from_bytes(b"odd\xff");
+    let ran = ProgramOutput::of(&home.command(&["status"]).arg0(odd).output().unwrap());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = home.command(&[]).arg(odd).output().unwrap();
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+/// A project in a folder whose path is not Unicode can be accepted, and its neighbour is not.
+#[test]
+fn a_folder_whose_path_is_not_unicode_is_trusted_by_itself() {
+    let home = Home::new();
+    let entry = format!("[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n");
+    let folders =
+        [&b"caf\xe9"[..], b"caf\xe8"].map(|name| home.path("").join(OsStr::from_bytes(name)));
+    for folder in &folders {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("switchboard.toml"), &entry).unwrap();
+    }
+    let run = |folder: usize, words: &[&str]| {
+        let mut command = home.command(words);
+        ProgramOutput::of(&command.current_dir(&folders[folder]).output().unwrap())
+    };
+    let accepted = run(0, &["trust", "demo", "--yes", "--json"]);
+    assert_eq!(accepted.code, Some(0), "{accepted:?}");
+    let call = ["call", "demo/echo", "message=hi", "--yes"];
+    assert_eq!(run(0, &call).code, Some(0), "{:?}", run(0, &call));
+    assert_eq!(run(1, &call).code, Some(5));
+    assert_eq!(run(0, &["trust", "--list", "--json"]).code, Some(0));
+    let printed = run(0, &["install", "claude-code", "--print", "--json"]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+}
+
+/// Whatever the state folder is: a log line, a notice and the failure are one line.
+#[test]
+fn a_failure_with_json_is_one_line_where_the_state_folder_cannot_be_used() {
+    let home = Home::with_demo("");
+    for words in [
+        &["call", "demo/nothing"][..],
+        &["trust"],
+        &["trust", "--revoke", "demo"],
+        &["permissions", "revoke", "--all"],
+    ] {
+        let mut command = home.command(words);
+        command.arg("--json").env("XDG_STATE_HOME", "/proc");
+        let ran = ProgramOutput::of(&command.output().unwrap());
+        assert!(ran.error()["message"].is_string(), "{words:?}");
+    }
+}
+
+/// S0-36: as many lines as questions, although they read the same.
+#[test]
+fn s0_36_each_declined_elicitation_has_its_line() {
+    let home = Home::new();
+    let chaos = Chaos::new().tool(
+        "asks_twice",
+        [Step::ask("one?"), Step::ask("two?"), Step::text("fine")],
+    );
+    home.user_file(&chaos.entry("asker").render());
+    let ran = home.run(&["call", "asker/asks_twice", "--yes"]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "fine\n"),
+        "{ran:?}"
+    );
+    assert_eq!(ran.stderr.matches("declined").count(), 2, "{ran:?}");
+}
+
+/// A variable that is not Unicode is not given to servers, and the person reads which.
+#[test]
+fn s0_08_a_variable_that_is_not_unicode_is_named_in_one_notice() {
+    let home = Home::with_demo("");
+    let mut command = home.command(&["call", "demo/echo", "message=x", "--yes"]);
+    command.env("ODD", OsStr::from_bytes(b"caf\xe9"));
+    let ran = ProgramOutput::of(&command.output().unwrap());
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (
+            Some(0),
+            "variables that are not Unicode, and are not passed to servers: ODD\n"
+        )
+    );
+}
+
+/// A prompt's arguments are text: what is given as JSON is a JSON string.
+#[test]
+fn a_prompts_argument_given_as_json_is_a_string() {
+    let home = Home::with_demo("");
+    let ran = home.run(&["prompt", "review", "language:=\"rust\""]);
+    let plain = home.run(&["prompt", "review", "language=rust"]);
+    assert_eq!((ran.code, &ran), (Some(0), &plain));
+    let ran = home.run(&["prompt", "review", "language:=1"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("write language=TEXT"), "{ran:?}");
+}
+
 /// S3-18: the server asks before any call is in flight, and lists its tools only after the answer.
 #[test]
 fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {
@@ -189,7 +292,7 @@ fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
     check(&["tools", "nobody"], "configured servers: demo");
     check(
         &["tools", "--vendor", "nobody"],
-        "gemini, openai, openai-chat, anthropic, local",
+        "gemini, openai, openai-chat, local, anthropic",
     );
     check(&["--dialect", "gemini", "status"], "--config <FILE>");
     check(&["frobnicate"], "frobnicate");

@@ -270,6 +270,34 @@ fn a_variable_never_stands_for_two_secrets() {
     assert_eq!(variables, ["API_TOKEN", "B_API_TOKEN", "API_TOKEN"]);
 }
 
+/// The value of a variable that an entry refers to is known to nobody here: it is no other secret's.
+#[test]
+fn a_variable_that_an_entry_refers_to_stands_for_no_imported_secret() {
+    let home = Home::new();
+    home.user_file("[servers.mine]\ncommand = \"x\"\nenv = { A_TOKEN = \"${A_TOKEN}\" }\n");
+    write(
+        &home,
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {
+            "a": {"command": "x", "env": {"A_TOKEN": "9fK2xQ7vLm04ZtB8", "B_TOKEN": "4f9c2e1ab07d9fK2"}},
+            "b": {"command": "x", "env": {"OTHER": "${env:B_TOKEN}"}}
+        }}"#,
+    );
+    let ran = run(&home, &["import", "cursor", "--json"]);
+    let found = ran.json()["servers"][0]["variables"].clone();
+    assert_eq!(
+        found,
+        serde_json::json!(["A_A_TOKEN", "A_B_TOKEN"]),
+        "{ran:?}"
+    );
+    // Imported again, each entry is the one that is there.
+    let ran = run(&home, &["import", "cursor"]);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str()),
+        ("nothing to import\n", "")
+    );
+}
+
 #[test]
 fn a_broken_file_is_named_and_the_others_are_imported() {
     let home = Home::new();

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::source::Source;
 use super::tree::{Node, Tree};
 
 /// One error or warning.
@@ -31,6 +32,14 @@ impl Diagnostic {
             column: 0,
             field: String::new(),
             message: message.into(),
+        }
+    }
+
+    /// A diagnostic about a configuration that is written in code.
+    pub fn in_code(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            ..Self::of_file(&Source::code().file, message)
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::diagnostic::{Diagnostics, visible_path};
 use super::format::Format;
 use super::load::{LoadedFile, base_folder, interpret, may_exist, read_text, resolve_links};
-use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, ServerConfig};
+use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, Scope, ServerConfig};
 use crate::tree::Node;
 
 mod document;
@@ -173,7 +173,9 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         fact,
     };
     let base = base_folder(&resolve_links(&file.path), dialect, file.scope);
-    let change = &change.for_folder(&base);
+    let is_of_each_run =
+        file.scope == Scope::User && dialect.profile().user_paths_start_at_current_folder;
+    let change = &change.for_folder((!is_of_each_run).then_some(base.as_path()));
     let edited = edited(&text, before.format, dialect, change).map_err(unsupported)?;
     let after = interpret(
         &ConfigFile {
@@ -276,11 +278,22 @@ impl Change {
     }
 
     /// The change of a file whose relative paths start at this folder.
-    fn for_folder(&self, base: &Path) -> Self {
+    fn for_folder(&self, base: Option<&Path>) -> Self {
         match self {
             Self::Add(addition) => Self::Add(addition.clone().for_folder(base)),
             other => other.clone(),
         }
+    }
+}
+
+/// Edits what follows the byte order mark of a text, if it has one. The mark stays.
+fn after_mark(
+    text: &str,
+    edit: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<String, String> {
+    match text.strip_prefix('\u{feff}') {
+        Some(text) => Ok(format!("\u{feff}{}", edit(text)?)),
+        None => edit(text),
     }
 }
 
@@ -318,7 +331,7 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
             Operation::Set(field, *is_enabled == means_enabled)
         }
     };
-    match format {
+    after_mark(text, |text| match format {
         Format::Toml => toml::edit(text, &entry_path, &operation),
         Format::Json => json::edit(text, &entry_path, &operation),
         #[cfg(feature = "hcl")]
@@ -331,7 +344,7 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
         }
         #[cfg(not(feature = "yaml"))]
         Format::Yaml | Format::FrontMatter => Err(super::format::NO_YAML.to_owned()),
-    }
+    })
 }
 
 /// The program of a file whose entries this program reads but cannot write.
@@ -407,11 +420,8 @@ fn check(change: &Change, before: &LoadedFile, after: &LoadedFile) -> Result<usi
             if let super::Endpoint::Invalid(fault) = &new.endpoint {
                 return Err(format!("the entry would not work: {}", fault.message));
             }
-            match new_entry::changed_value(addition, &new.endpoint) {
-                Some(name) => Err(format!(
-                    "{name}: a file of this kind would read a \"$\" of this value as a reference; \
-                     set a variable to the value and write {name}=${{VARIABLE}}"
-                )),
+            match new_entry::changed_text(addition, &new.endpoint) {
+                Some(fault) => Err(fault),
                 None => Ok(new.source.line),
             }
         }

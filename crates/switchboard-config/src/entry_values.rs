@@ -220,7 +220,7 @@ pub fn variable_uses(server: &ServerConfig, environment: &Environment) -> Vec<Va
 
 /// Every text of an endpoint in which references are expanded: its role, its field, and the text as
 /// written.
-fn texts_with_references(endpoint: &Endpoint) -> Vec<(TextRole, String, &str)> {
+pub(crate) fn texts_with_references(endpoint: &Endpoint) -> Vec<(TextRole, String, &str)> {
     fn launch<'a>(field: &str, text: &'a str) -> (TextRole, String, &'a str) {
         (TextRole::Launch, field.to_owned(), text)
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::diagnostic::Diagnostics;
 use super::edit::EntryField;
+use super::entry_values::texts_with_references;
 use super::fields::SERVERS;
 use super::load::{format_of, interpret};
 use super::raw::{FieldTable, FieldValue};
@@ -45,8 +46,72 @@ pub struct ImportedFile {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// The variables that imported entries refer to, each with its secret.
-pub type ImportedSecrets = BTreeMap<String, Secret>;
+/// The variables that imported entries refer to: no two secrets share one.
+#[derive(Debug, Clone, Default)]
+pub struct ImportedSecrets {
+    /// The variables in place of secrets.
+    secrets: BTreeMap<String, Secret>,
+    /// The variables of the user's own file, with the names of the servers that refer to them.
+    own: Referred,
+    /// The same of the files that are imported, by native names.
+    imported: Referred,
+}
+
+/// Variables whose values are unknown, with the names of the servers that refer to them.
+type Referred = BTreeMap<String, BTreeSet<String>>;
+
+impl ImportedSecrets {
+    /// Nothing is imported yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same, with the variables that the entries of the user's own file refer to.
+    pub fn beside(own: &ConfigFile, text: &str) -> Self {
+        let mut secrets = Self::default();
+        reserve(&mut secrets.own, own, text);
+        secrets
+    }
+
+    /// Reserves the variables that the entries of a file refer to, before it is imported.
+    pub fn reserve(&mut self, file: &ConfigFile, text: &str) {
+        reserve(&mut self.imported, file, text);
+    }
+
+    /// Whether a variable may stand for this secret of a server. An entry that is imported again
+    /// keeps the variables that it has in the user's own file.
+    fn is_free(&self, variable: &str, secret: &Secret, server: &str) -> bool {
+        match (self.secrets.get(variable), self.own.get(variable)) {
+            (Some(known), _) => known == secret,
+            (None, Some(servers)) => servers.contains(server),
+            (None, None) => self
+                .imported
+                .get(variable)
+                .is_none_or(|servers| servers.iter().all(|name| name == server)),
+        }
+    }
+}
+
+/// Adds the references of a file. One that cannot be read has none.
+fn reserve(referred: &mut Referred, file: &ConfigFile, text: &str) {
+    let servers = interpret(file, text).map(|loaded| loaded.servers);
+    for (server, _) in servers.unwrap_or_default() {
+        let name = native_name(server.name.as_str());
+        for variable in references(&server.endpoint) {
+            let servers = referred.entry(variable.to_owned()).or_default();
+            servers.insert(name.clone());
+        }
+    }
+}
+
+/// The variables that an entry refers to.
+fn references(endpoint: &Endpoint) -> Vec<&str> {
+    let syntax = endpoint.syntax();
+    texts_with_references(endpoint)
+        .into_iter()
+        .flat_map(|(role, _, text)| syntax.variables(role, text))
+        .collect()
+}
 
 /// Converts the servers of a file with this text. Each variable has one secret, across all files
 /// that are converted with the same `known`.
@@ -56,6 +121,7 @@ pub fn import_servers(
     known: &mut ImportedSecrets,
 ) -> Result<ImportedFile, ConfigErrors> {
     let loaded = interpret(file, text).map_err(ConfigErrors)?;
+    known.reserve(file, text);
     let dialect = loaded.dialect;
     let shown = Arc::new(file.path.clone());
     let mut diagnostics = Diagnostics::new(shown, text);
@@ -94,8 +160,12 @@ pub fn check_text(file: &ConfigFile, text: &str) -> Result<(), ConfigErrors> {
 /// The conversion of one entry.
 struct Conversion<'a> {
     syntax: ReferenceSyntax,
+    /// The native name of the server.
+    name: &'a str,
     /// The name of the server, for variables.
     prefix: String,
+    /// The variables that the entry refers to as it is written.
+    referred: Vec<&'a str>,
     folder: &'a Path,
     secrets: Vec<(String, String)>,
     known: &'a mut ImportedSecrets,
@@ -112,7 +182,9 @@ fn native(
     let name = native_name(written);
     let mut conversion = Conversion {
         syntax,
+        name: &name,
         prefix: variable_name(&name),
+        referred: references(&server.endpoint),
         folder: &server.source.folder,
         secrets: Vec::new(),
         known,
@@ -141,13 +213,16 @@ fn native(
     conversion
         .left_out
         .extend(others.map(|key| fields.name_in_file(key).to_owned()));
+    let Conversion {
+        secrets, left_out, ..
+    } = conversion;
     ImportedServer {
         renamed_from: (name != written).then(|| written.to_owned()),
         name,
         line: server.source.line,
         fields: entry,
-        secrets: conversion.secrets,
-        left_out: conversion.left_out,
+        secrets,
+        left_out,
     }
 }
 
@@ -266,9 +341,11 @@ impl Conversion<'_> {
         let mut names = [preferred.to_owned(), prefixed.clone()]
             .into_iter()
             .chain(numbered);
-        let is_free = |name: &String| self.known.get(name).is_none_or(|known| *known == secret);
+        let is_free = |name: &String| {
+            !self.referred.contains(&name.as_str()) && self.known.is_free(name, &secret, self.name)
+        };
         let name = names.find(is_free).unwrap_or_default();
-        self.known.insert(name.clone(), secret);
+        self.known.secrets.insert(name.clone(), secret);
         name
     }
 

@@ -105,13 +105,7 @@ impl HostBuilder {
                     .servers
                     .insert(server.name.clone(), Arc::new(server));
             }
-            Err((field, message)) => self.errors.push(Diagnostic {
-                file: code_file(),
-                line: 0,
-                column: 0,
-                field,
-                message,
-            }),
+            Err((field, message)) => self.errors.push(Diagnostic::in_code(field, message)),
         }
         self
     }

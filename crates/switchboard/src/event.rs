@@ -144,6 +144,13 @@ pub enum Event {
         /// The errors, one line each, safe to show.
         errors: Vec<String>,
     },
+    /// A server's question was declined without asking anybody, within a limit for each server.
+    QuestionDeclined {
+        /// The server.
+        server: ServerName,
+        /// Why; one line, safe to show.
+        reason: String,
+    },
     /// A notice for people; one line, safe to show.
     Notice {
         /// The server that it is about.

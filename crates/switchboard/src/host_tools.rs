@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -208,13 +207,7 @@ impl HostToolReader {
                     (self.implementations).insert(described.id.tool.clone(), tool);
                     read.push(Arc::new(described));
                 }
-                Err(message) => self.errors.push(Diagnostic {
-                    file: Arc::new(PathBuf::from("(code)")),
-                    line: 0,
-                    column: 0,
-                    field: "tools".to_owned(),
-                    message,
-                }),
+                Err(message) => self.errors.push(Diagnostic::in_code("tools", message)),
             }
         }
         read

@@ -60,6 +60,7 @@ impl Host {
     /// [`AcceptError::NotApplied`] means that the approval was recorded, but the configuration
     /// could not be applied.
     pub async fn accept(&self, disclosure: &Disclosure) -> Result<ReloadReport, AcceptError> {
+        let server = disclosure.name.clone();
         let (disclosure, store) = (disclosure.clone(), self.0.store.clone());
         // The store may wait for a lock of another process.
         let accept = tokio::task::spawn_blocking(move || trust::accept(&disclosure, &*store));
@@ -69,7 +70,9 @@ impl Host {
         let applied = self
             .0
             .apply_alone((*latest).clone(), ReloadCause::FileChange);
-        Ok(applied.await?)
+        applied
+            .await
+            .map_err(|errors| AcceptError::NotApplied { server, errors })
     }
 
     /// Why the watched files cannot be loaded now, one line each; empty if they can. The previous

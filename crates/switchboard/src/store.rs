@@ -75,7 +75,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 #[non_exhaustive]
 pub enum StoreError {
     /// An error of the file system.
-    #[error("{path}: {source}")]
+    #[error("cannot use {path}: {source}")]
     Io {
         /// The file.
         path: std::path::PathBuf,
@@ -84,7 +84,7 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// The file is corrupt. It was renamed, and is never overwritten.
-    #[error("{path} is damaged and was kept as {kept_as}; what it remembered must be given again")]
+    #[error("{path} is damaged and was kept as {kept_as}; approve and log in again")]
     Damaged {
         /// The file.
         path: std::path::PathBuf,
@@ -92,6 +92,6 @@ pub enum StoreError {
         kept_as: std::path::PathBuf,
     },
     /// The store panicked, or the runtime is shutting down: the change may not have been made.
-    #[error("the store failed")]
+    #[error("the store stopped while it was written; the change may be lost")]
     Failed,
 }

@@ -63,8 +63,14 @@ pub enum AcceptError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// It was accepted, but the configuration could not be applied.
-    #[error("it was accepted, but the configuration cannot be applied: {0}")]
-    NotApplied(#[from] ConfigErrors),
+    #[error("server \"{server}\" was accepted, but the configuration cannot be applied: {errors}")]
+    NotApplied {
+        /// The server.
+        server: ServerName,
+        /// The errors of the configuration.
+        #[source]
+        errors: ConfigErrors,
+    },
 }
 
 /// Whether an entry is trusted.
@@ -125,7 +131,8 @@ pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptEr
     }
     let accepted = StoredAcceptance {
         server: disclosure.name.to_string(),
-        file: disclosure.file.clone(),
+        // Only to be shown: the key covers the exact path.
+        file: disclosure.file.to_string_lossy().into_owned().into(),
         key: disclosure.key.to_hex(),
         lines: disclosure.stored_lines.clone(),
         values: disclosure.variable_hashes.clone(),

@@ -98,7 +98,18 @@ impl SessionHeader {
             id: format!("{started}-{letters}"),
             started,
             parent: None,
-            folder,
+            folder: folder.map(storable),
+        }
+    }
+}
+
+/// A path as it can be stored: one that is not Unicode is escaped, so that no two become the same.
+pub(super) fn storable(path: PathBuf) -> PathBuf {
+    match path.to_str() {
+        Some(_) => path,
+        None => {
+            let bytes = path.as_os_str().as_encoded_bytes();
+            bytes.escape_ascii().to_string().into()
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::record::storable;
 use super::{LoadedSession, SessionError, SessionFile, SessionHeader, SessionRecord, lock};
 use crate::conversation::ContentPart;
 
@@ -45,7 +46,7 @@ impl SessionStore {
     pub fn new(folder: impl Into<PathBuf>, project: Option<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
-            project,
+            project: project.map(storable),
         }
     }
 

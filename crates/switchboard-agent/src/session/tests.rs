@@ -335,3 +335,16 @@ fn an_unknown_id_and_an_ambiguous_one_are_different_errors() {
     let several = "several conversations have an id that begins with \"12\"; write more of it";
     assert_eq!(words("12"), Err(several.to_owned()));
 }
+
+/// A path that is not Unicode has no JSON text; two such folders do not share their sessions.
+#[test]
+fn a_session_belongs_to_a_folder_whose_path_is_not_unicode() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let [one, other] = [&b"caf\xe9"[..], b"caf\xe8"].map(|name| {
+        let project = Path::new(std::ffi::OsStr::from_bytes(name));
+        SessionStore::new(folder.path(), Some(project.to_owned()))
+    });
+    one.create().expect("a session");
+    assert_eq!((one.list().len(), other.list().len()), (1, 0));
+}

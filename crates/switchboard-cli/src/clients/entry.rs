@@ -222,6 +222,13 @@ pub(crate) fn holds_token(client: &Client, fields: &EntryFields) -> bool {
     matches!(client.http, HttpForm::Literal(..)) && fields.iter().any(|(key, _)| *key == "headers")
 }
 
+/// Replaces the token in the fields of an entry that contains one.
+pub(crate) fn set_token(fields: &mut EntryFields, token: &str) {
+    if let Some((_, headers)) = fields.iter_mut().find(|(key, _)| *key == "headers") {
+        *headers = bearer(token);
+    }
+}
+
 /// The entry with its token masked, for display.
 pub(crate) fn without_token(client: &Client, mut entry: Value) -> Value {
     if matches!(client.http, HttpForm::Literal(..))

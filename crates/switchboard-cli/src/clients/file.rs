@@ -1,6 +1,6 @@
 //! A client's file: read, compared with our entry, backed up and written.
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -100,6 +100,16 @@ impl ClientFile {
             {
                 Err(self.name_in_use())
             }
+            (FileChange::Install { force: false, .. }, Some(_))
+                if ownership == Some(Ownership::Changed) =>
+            {
+                let fact = format!(
+                    "has an entry \"{ENTRY_NAME}\" that was changed since `install` wrote it"
+                );
+                Err(self
+                    .failed(&fact)
+                    .hint("`--force` replaces it, with what was added"))
+            }
             (FileChange::Install { fields, .. }, _) => {
                 Ok(Plan::Write(self.with_entry(text, fields)?))
             }
@@ -135,20 +145,29 @@ impl ClientFile {
                 self.text = now;
                 continue;
             }
+            let holds_token = matches!(change, FileChange::Install { fields, .. }
+                if entry::holds_token(self.client, fields));
             let written = self
-                .write(&plan)
+                .write(&plan, holds_token)
                 .map_err(|fault| self.failure("written", &fault))?;
             return Ok((plan, written));
         }
         Err(self.failed("is being written by another program all the time; close the client first"))
     }
 
-    fn write(&self, plan: &Plan) -> io::Result<Written> {
+    fn write(&self, plan: &Plan, holds_token: bool) -> io::Result<Written> {
         let nothing = Written { backup: None };
-        if matches!(plan, Plan::Unchanged | Plan::NotInstalled | Plan::Left(_)) {
+        let is_write = !matches!(plan, Plan::Unchanged | Plan::NotInstalled | Plan::Left(_));
+        if is_write {
+            refuse_read_only(&self.path)?;
+        }
+        // Before the token is in it: what replaces a file has its permissions.
+        if holds_token && self.text.is_some() {
+            std::fs::set_permissions(&self.path, Permissions::from_mode(0o600))?;
+        }
+        if !is_write {
             return Ok(nothing);
         }
-        refuse_read_only(&self.path)?;
         let text = match plan {
             Plan::Unchanged | Plan::NotInstalled | Plan::Left(_) => return Ok(nothing),
             Plan::Delete => {

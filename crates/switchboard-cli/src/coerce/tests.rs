@@ -79,6 +79,16 @@ fn values_are_coerced_by_the_schema_and_keep_their_text() {
 }
 
 #[test]
+fn a_property_of_a_schema_that_is_referred_to_has_its_type() {
+    let schema = serde_json::json!({
+        "$defs": { "base": { "properties": { "count": { "type": "integer" } } } },
+        "allOf": [{ "$ref": "#/$defs/base" }]
+    });
+    let found = arguments(None, &[pair("count=5").unwrap()], &schema).unwrap();
+    assert_eq!(found.as_str(), r#"{"count":5}"#);
+}
+
+#[test]
 fn a_key_missing_from_the_schema_is_reported_unless_the_schema_is_open() {
     let pairs = [pair("text=x").unwrap(), pair("txet=x").unwrap()];
     assert_eq!(unknown_keys(&pairs, &schema()), ["txet"]);

@@ -11,7 +11,7 @@ use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
 use crate::arguments::{Options, prompt_names, server_names};
-use crate::coerce::{self, Pair};
+use crate::coerce;
 use crate::failure::{Code, Failure};
 use crate::setup::Setup;
 use crate::view::server::escaped;
@@ -32,8 +32,8 @@ pub(crate) struct CompleteArgs {
     #[arg(default_value = "", hide_default_value = true)]
     value: String,
     /// The value of another argument (repeatable)
-    #[arg(long = "with", value_name = "KEY=VALUE", value_parser = coerce::pair)]
-    others: Vec<Pair>,
+    #[arg(long = "with", value_name = "KEY=VALUE", value_parser = coerce::text_pair)]
+    others: Vec<(String, String)>,
     /// The server that offers it, if several do
     #[arg(long, short, add = server_names())]
     server: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options, args: &CompleteArgs) -> Result<u8, Failure>
         let others: Map<_, _> = args
             .others
             .iter()
-            .map(|pair| (pair.key().to_owned(), Value::from(pair.value())))
+            .map(|(key, text)| (key.clone(), Value::from(text.as_str())))
             .collect();
         let request = host.complete(&server, &of, &args.argument, &args.value, &others);
         let result = progress::with_spinner(format!("asking {server}"), request).await?;

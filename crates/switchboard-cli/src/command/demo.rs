@@ -70,8 +70,9 @@ pub(crate) fn run(options: &Options, args: &DemoArgs) -> Result<u8, Failure> {
 
 /// The demo server's options, if this process was started as one.
 pub(crate) fn server_options() -> Option<Vec<String>> {
-    let mut words = std::env::args().skip(1);
-    (words.next()? == SERVER_WORD).then(|| words.collect())
+    let mut words = std::env::args_os().skip(1);
+    let is_server = words.next()? == SERVER_WORD;
+    is_server.then(|| words.filter_map(|word| word.into_string().ok()).collect())
 }
 
 async fn run_demo(host: &Host, options: &Options) -> Result<u8, Failure> {

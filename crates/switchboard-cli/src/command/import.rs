@@ -56,9 +56,6 @@ struct Collected {
 }
 
 pub(crate) fn run(options: &Options, args: &ImportArgs) -> Result<u8, Failure> {
-    if options.json {
-        output::hold_notices();
-    }
     let paths = Paths::find()?;
     let own = ConfigFile::new(paths.own_file(), Scope::User);
     let before = read_text(&own.path).map_err(|fault| {
@@ -99,23 +96,24 @@ impl Collected {
         paths: &Paths,
         own: &ConfigFile,
     ) -> Result<(), Failure> {
-        let mut secrets = ImportedSecrets::new();
+        let mut secrets = ImportedSecrets::beside(own, &self.text);
+        let mut all = Vec::new();
         for client in chosen(args, paths)? {
+            match servers::files(client, paths, args.project) {
+                Ok(files) => all.extend(files.into_iter().map(|file| (client, file))),
+                Err(failure) => self.failures.push(failure),
+            }
+        }
+        for (_, file) in &all {
+            secrets.reserve(&file.file, &file.text);
+        }
+        for (client, file) in all {
             // The gateway's own entry would make the gateway its own server.
             let has_gateway =
                 ClientFile::read(client, paths).is_ok_and(|file| file.has_gateway_entry());
-            let files = match servers::files(client, paths, args.project) {
-                Ok(files) => files,
-                Err(failure) => {
-                    self.failures.push(failure);
-                    continue;
-                }
-            };
-            for file in files {
-                let is_in_project = file.file.scope == Scope::Project;
-                let folder = is_in_project.then_some(paths.project.as_path());
-                self.add(client, own, file, folder, has_gateway, &mut secrets);
-            }
+            let is_in_project = file.file.scope == Scope::Project;
+            let folder = is_in_project.then_some(paths.project.as_path());
+            self.add(client, own, file, folder, has_gateway, &mut secrets);
         }
         Ok(())
     }
@@ -293,7 +291,11 @@ impl Collected {
                     json!({ "server": taken.server.name, "client": taken.client, "from": taken.place, "variables": variables })
                 })
                 .collect();
-            let document = json!({ "file": own.path, "backup": backup, "servers": servers });
+            let document = json!({
+                "file": own.path.display().to_string(),
+                "backup": backup.map(|backup| backup.display().to_string()),
+                "servers": servers
+            });
             return output::print_json(&document.to_string());
         }
         if self.taken.is_empty() {

@@ -24,6 +24,9 @@ mod change;
 /// The address that `serve --http` listens at by default.
 const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
 
+/// Stands for a token that does not exist yet.
+const PLACEHOLDER: &str = "TOKEN";
+
 /// Arguments of `install`.
 #[derive(Debug, Args)]
 #[command(
@@ -126,11 +129,13 @@ pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failu
         let PreparedEntry {
             file,
             fields,
+            creates_token,
             advice,
         } = args.prepare(options, client, &paths)?;
         let force = args.how.force;
         let change = FileChange::Install { fields, force };
-        PlannedChange::new(file, change, advice)
+        let tokens = creates_token.then(|| ClientTokens::new(&paths.state));
+        PlannedChange::new(file, change, tokens, advice)
     });
     carry_out(options, &args.how, steps.collect())
 }
@@ -147,7 +152,7 @@ fn print_entries(
         let PreparedEntry { file, fields, .. } = args.prepare(options, client, paths)?;
         if options.json {
             let entry = entry::as_json(&fields);
-            entries.push(json!({ "client": client.name, "file": file.path, "entry": entry }));
+            entries.push(json!({ "client": client.name, "file": file.path.display().to_string(), "entry": entry }));
             continue;
         }
         output::notice(&format!("{}: {}", client.name, shown(&file)));
@@ -169,7 +174,7 @@ pub(crate) fn uninstall(options: &Options, args: &UninstallArgs) -> Result<u8, F
     let steps = args.chosen.find(&paths)?.into_iter().map(|client| {
         let force = args.how.force;
         let file = ClientFile::read(client, &paths)?;
-        PlannedChange::new(file, FileChange::Uninstall { force }, Vec::new())
+        PlannedChange::new(file, FileChange::Uninstall { force }, None, Vec::new())
     });
     carry_out(options, &args.how, steps.collect())
 }
@@ -178,6 +183,8 @@ pub(crate) fn uninstall(options: &Options, args: &UninstallArgs) -> Result<u8, F
 struct PreparedEntry {
     file: ClientFile,
     fields: EntryFields,
+    /// Whether the token in the fields is a placeholder for one that is created with the change.
+    creates_token: bool,
     /// Notices to print after the change.
     advice: Vec<String>,
 }
@@ -191,11 +198,13 @@ impl InstallArgs {
     ) -> Result<PreparedEntry, Failure> {
         self.check_helper(client, paths)?;
         let program = program::own(client.is_desktop)?;
+        let token = self.literal_token(client, paths)?;
+        let creates_token = token.as_deref() == Some(PLACEHOLDER);
         let target = match self.http {
             true => EntryTarget::Url {
                 url: self.url.clone(),
                 program,
-                token: self.literal_token(client, paths)?,
+                token,
             },
             false => EntryTarget::Attach(program, given_files(options)),
         };
@@ -207,6 +216,7 @@ impl InstallArgs {
             advice: self.advice(options, client, &target, paths),
             file: ClientFile::read(client, paths)?,
             fields,
+            creates_token,
         })
     }
 
@@ -235,16 +245,24 @@ impl InstallArgs {
         variable.into_iter().chain(unused).chain(direct).collect()
     }
 
-    /// The token to write, for a client whose file cannot refer to one.
+    /// The token to write, for a client whose file cannot refer to one; a placeholder if it has none
+    /// yet.
     fn literal_token(&self, client: &Client, paths: &Paths) -> Result<Option<String>, Failure> {
         if !self.token_in_file || !matches!(client.http, HttpForm::Literal(..)) {
             return Ok(None);
         }
         if self.print {
-            return Ok(Some("TOKEN".to_owned()));
+            return Ok(Some(PLACEHOLDER.to_owned()));
         }
-        let token = ClientTokens::new(&paths.state).for_headers(client.name);
-        token.map(Some).map_err(token::headers_failure)
+        let tokens = ClientTokens::new(&paths.state);
+        let find = || {
+            tokens.check_headers(client.name)?;
+            match tokens.list()?.contains_key(client.name) {
+                true => tokens.for_headers(client.name),
+                false => Ok(PLACEHOLDER.to_owned()),
+            }
+        };
+        find().map(Some).map_err(token::headers_failure)
     }
 
     /// An error if the command that prints the client's headers could not print them.
@@ -293,9 +311,6 @@ fn carry_out(
     how: &WriteArgs,
     steps: Vec<Result<PlannedChange, Failure>>,
 ) -> Result<u8, Failure> {
-    if options.json {
-        output::hold_notices();
-    }
     let mut failures = Vec::new();
     let mut planned = Vec::new();
     for step in steps {

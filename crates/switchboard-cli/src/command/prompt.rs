@@ -9,7 +9,7 @@ use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
 use crate::arguments::{Options, prompt_names, server_names};
-use crate::coerce::{self, Pair};
+use crate::coerce;
 use crate::failure::{Code, Failure};
 use crate::setup::Setup;
 use crate::view::server::escaped;
@@ -25,8 +25,8 @@ pub(crate) struct PromptArgs {
     #[arg(add = prompt_names())]
     name: String,
     /// Its arguments, as text
-    #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair)]
-    pairs: Vec<Pair>,
+    #[arg(value_name = "KEY=VALUE", value_parser = coerce::text_pair)]
+    pairs: Vec<(String, String)>,
     /// The server that offers it, if several do
     #[arg(long, short, add = server_names())]
     server: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &Options, args: &PromptArgs) -> Result<u8, Failure> {
         let arguments: Map<_, _> = args
             .pairs
             .iter()
-            .map(|pair| (pair.key().to_owned(), Value::from(pair.value())))
+            .map(|(key, text)| (key.clone(), Value::from(text.as_str())))
             .collect();
         let (arguments, caller) = (RawJson::from_value(&arguments), terminal::caller());
         let request = host.prompt(&server, name, &arguments, &caller);

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use anstyle::Style;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use switchboard::catalog::{Catalog, Tool};
 use switchboard::name::ServerName;
-use switchboard::vendor::{self, Toolset};
+use switchboard::vendor::{Toolset, Vendor};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::Failure;
@@ -29,7 +30,7 @@ pub(crate) struct ToolsArgs {
     #[arg(long)]
     schema: bool,
     /// Print the JSON array of tools for a request to this vendor's API
-    #[arg(long)]
+    #[arg(long, value_parser = vendors())]
     vendor: Option<Vendor>,
     /// Use a server that is in no file: a command line or a URL
     #[arg(long = "server", value_name = "COMMAND|URL")]
@@ -39,25 +40,25 @@ pub(crate) struct ToolsArgs {
     yes: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Vendor {
-    Gemini,
-    Openai,
-    OpenaiChat,
-    Anthropic,
-    Local,
+/// The name of a vendor's API on the command line.
+fn word(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::Gemini => "gemini",
+        Vendor::OpenAi => "openai",
+        Vendor::OpenAiChat => "openai-chat",
+        Vendor::Anthropic => "anthropic",
+        Vendor::Local => "local",
+    }
 }
 
-impl From<Vendor> for vendor::Vendor {
-    fn from(word: Vendor) -> Self {
-        match word {
-            Vendor::Gemini => Self::Gemini,
-            Vendor::Openai => Self::OpenAi,
-            Vendor::OpenaiChat => Self::OpenAiChat,
-            Vendor::Local => Self::Local,
-            Vendor::Anthropic => Self::Anthropic,
-        }
-    }
+/// Parses the name of a vendor's API.
+fn vendors() -> impl TypedValueParser<Value = Vendor> {
+    PossibleValuesParser::new(Vendor::ALL.map(word)).try_map(|given| {
+        let vendor = Vendor::ALL
+            .into_iter()
+            .find(|vendor| word(*vendor) == given);
+        vendor.ok_or("unknown vendor")
+    })
 }
 
 pub(crate) fn run(options: &Options, args: &ToolsArgs) -> Result<u8, Failure> {
@@ -130,7 +131,7 @@ fn print_for_vendor<'a>(
     vendor: Vendor,
     tools: impl Iterator<Item = &'a Arc<Tool>>,
 ) -> Result<(), Failure> {
-    let set = Toolset::new(vendor.into(), tools);
+    let set = Toolset::new(vendor, tools);
     for withheld in set.withheld() {
         let tool = withheld.tool.untrusted();
         output::notice(&format!(

@@ -8,7 +8,8 @@ use switchboard::untrusted::Untrusted;
 
 use super::{OutputScope, Setup, no_server_notice};
 use crate::failure::Failure;
-use crate::{output, working_folder};
+use crate::view::server::escaped;
+use crate::{output, paths, working_folder};
 
 impl Setup {
     /// Prints the notices; returns the private folder that some servers run in.
@@ -16,6 +17,13 @@ impl Setup {
         &self,
         only: Option<&[ServerName]>,
     ) -> Result<Option<PathBuf>, Failure> {
+        let unreadable = paths::unreadable_variables();
+        if !unreadable.is_empty() && !self.config.servers.is_empty() {
+            output::notice(&format!(
+                "variables that are not Unicode, and are not passed to servers: {}",
+                escaped(&unreadable.join(", "))
+            ));
+        }
         self.print_startup_notices(only);
         let private_folder = working_folder::private_folder(self, only)?;
         self.print_permission_notices();

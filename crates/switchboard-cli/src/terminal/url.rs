@@ -27,7 +27,7 @@ pub(super) async fn ask(
         Ok(page) => page,
         Err(fault) => {
             let shown = address.for_terminal_line();
-            output::notice(&format!(
+            output::log(format!(
                 "server \"{server}\" asks to open {shown}: declined, {fault}"
             ));
             return ElicitAnswer::Decline;

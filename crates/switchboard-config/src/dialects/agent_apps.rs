@@ -7,6 +7,7 @@
 
 use super::entry_spelling::{EntrySpelling, ReferenceForm, URL};
 use super::profile::{DialectProfile, FOREIGN};
+use super::recognise::CONTAINERS;
 use super::{DialectReader, native};
 use crate::diagnostic::{Diagnostics, visible_key};
 use crate::fields::{OURS, PROCESS};
@@ -20,6 +21,9 @@ use crate::{HttpTransportKind, Start};
 pub(super) struct AgentApps;
 
 const SECTION: &str = "metadata.mcp";
+
+/// The section in which a file of goose, also YAML, has its servers.
+const GOOSE: &str = "extensions";
 
 /// Fields that it shares with the native file.
 const NATIVE_FIELDS: &[&[&str]] = &[PROCESS, &["url"], OURS];
@@ -60,6 +64,16 @@ impl DialectReader for AgentApps {
             .get("metadata")
             .and_then(|metadata| metadata.value.get("mcp"))
         else {
+            let foreign = document.entries().iter().filter(|entry| {
+                let is_container = CONTAINERS.contains(&entry.key.as_str()) || entry.key == GOOSE;
+                is_container && matches!(entry.value.value, Tree::Table(_))
+            });
+            for TableEntry { key, at, .. } in foreign {
+                let message = format!(
+                    "not read: expected `{SECTION}`, where agent-apps files have their servers, or another dialect"
+                );
+                diagnostics.warn(*at, key.clone(), message);
+            }
             return RawConfig::default();
         };
         // A key without a value is left when the last entry is removed.

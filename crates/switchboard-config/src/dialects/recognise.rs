@@ -26,7 +26,8 @@ const KNOWN_PATHS: &[(&str, &str, Dialect)] = &[
 ];
 
 /// The keys of sections with servers.
-const CONTAINERS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "context_servers"];
+pub(super) const CONTAINERS: [&str; 4] =
+    ["mcpServers", "servers", "mcp_servers", "context_servers"];
 
 /// Fields that, among files with `mcpServers`, only gemini's have.
 const GEMINI_FIELDS: &[&str] = &["httpUrl", "trust", "includeTools", "excludeTools"];

@@ -113,13 +113,13 @@ impl EntryAddress<'_> {
             version: None,
             name: self.name,
         };
-        let edited = match self.format() {
+        let edited = super::after_mark(text, |text| match self.format() {
             Format::Toml => toml::edit(text, &entry_path, operation),
             Format::Json => json::edit(text, &entry_path, operation),
             #[cfg(feature = "yaml")]
             Format::Yaml => super::yaml::edit(text, &entry_path, operation, false),
             _ => Err("a file of this format cannot be edited here".to_owned()),
-        };
+        });
         edited.map_err(|fact| self.unsupported(fact))
     }
 

@@ -10,9 +10,6 @@ pub(super) fn edit(
     entry_path: &EntryPath<'_>,
     operation: &Operation,
 ) -> Result<String, String> {
-    let without_mark = text.strip_prefix('\u{feff}');
-    let mark = without_mark.map_or("", |_| "\u{feff}");
-    let text = without_mark.unwrap_or(text);
     let blank = text.trim().is_empty();
     let text = if blank { "{}\n" } else { text };
     let root = CstRootNode::parse(text, &ParseOptions::default())
@@ -51,7 +48,7 @@ pub(super) fn edit(
             }
         }
     }
-    Ok(format!("{mark}{root}"))
+    Ok(root.to_string())
 }
 
 fn container(document: CstObject, entry_path: &EntryPath<'_>) -> Result<CstObject, String> {

@@ -5,14 +5,15 @@ use std::path::{self, Path};
 use super::{NewServer, NewText, NewValue, ServerTarget};
 use crate::Endpoint;
 use crate::dialects::{EntrySpelling, ReferenceForm};
+use crate::entry_values::texts_with_references;
 use crate::reference::{ReferenceSyntax, Segment, TextRole};
 
 impl NewServer {
-    /// Relative paths start at the current folder, as in a shell. They become absolute if those of
-    /// the file start elsewhere.
-    pub(super) fn for_folder(mut self, base: &Path) -> Self {
+    /// Relative paths start at the current folder, as in a shell. They become absolute unless those
+    /// of the file start there, too; `None` for a file whose paths start at each run's own folder.
+    pub(super) fn for_folder(mut self, base: Option<&Path>) -> Self {
         let current = std::env::current_dir().and_then(|folder| folder.canonicalize());
-        if current.is_ok_and(|current| current == base) {
+        if current.is_ok_and(|current| base == Some(&current)) {
             return self;
         }
         match &mut self.target {
@@ -205,8 +206,55 @@ impl EntrySpelling {
     }
 }
 
+/// What is wrong with the first text that has another meaning in the file that was written.
+pub(super) fn changed_text(addition: &NewServer, written: &Endpoint) -> Option<String> {
+    let value = changed_value(addition, written).map(|name| {
+        format!(
+            "{name}: a file of this kind would read a \"$\" of this value as a reference; set a \
+             variable to the value and write {name}=${{VARIABLE}}"
+        )
+    });
+    value.or_else(|| {
+        let field = changed_launch_text(addition, written)?;
+        Some(format!(
+            "{field}: a file of this kind would read a \"$\" of this text as a reference; set a \
+             variable to the text and write ${{VARIABLE}} in its place"
+        ))
+    })
+}
+
+/// The first part of the launch that the file reads neither as the text that was given nor as that
+/// text with native references.
+fn changed_launch_text(addition: &NewServer, written: &Endpoint) -> Option<String> {
+    let mut given: Vec<(String, &str)> = match &addition.target {
+        ServerTarget::Command(command, args) => {
+            let args = args.iter().enumerate();
+            let args = args.map(|(index, text)| (format!("args[{index}]"), text.as_str()));
+            std::iter::once(("command".to_owned(), command.as_str()))
+                .chain(args)
+                .collect()
+        }
+        ServerTarget::Url(url) => vec![("url".to_owned(), url)],
+    };
+    given.extend(addition.cwd.iter().map(|cwd| ("cwd".to_owned(), &**cwd)));
+    let role = TextRole::Launch;
+    let is_changed = |(_, field, text): &(TextRole, String, &str)| {
+        let given = given.iter().find(|(known, _)| known == field);
+        given.is_some_and(|(_, given)| {
+            let found = written.syntax().meaning(role, text);
+            let is_literal = found.as_ref().is_ok_and(|found| match found.as_slice() {
+                [] => given.is_empty(),
+                found => matches!(found, [(literal, None)] if literal == given),
+            });
+            !is_literal && found != ReferenceSyntax::Native.meaning(role, given)
+        })
+    };
+    let mut texts = texts_with_references(written).into_iter();
+    texts.find(is_changed).map(|(_, field, _)| field)
+}
+
 /// The first of these values that has another meaning in the file that was written.
-pub(super) fn changed_value(addition: &NewServer, written: &Endpoint) -> Option<String> {
+fn changed_value(addition: &NewServer, written: &Endpoint) -> Option<String> {
     let (given, found) = match written {
         Endpoint::Stdio(stdio) => (&addition.env, &stdio.env),
         Endpoint::Http(http) => (&addition.headers, &http.headers),

@@ -180,6 +180,80 @@ fn a_literal_dollar_is_never_read_as_a_reference() {
     }
 }
 
+/// The user's gemini file is read in whatever folder a run begins: no path in it may depend on that.
+#[test]
+fn a_path_in_the_users_gemini_file_is_absolute() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(".gemini/settings.json");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "{}").unwrap();
+    let addition = NewServer {
+        target: ServerTarget::Command("./server".to_owned(), Vec::new()),
+        cwd: Some("data".to_owned()),
+        ..command("s")
+    };
+    edit(&ConfigFile::new(&path, Scope::User), &Change::Add(addition)).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let current = std::path::absolute(".").unwrap();
+    for name in ["server", "data"] {
+        let written = format!("{:?}", current.join(name).display().to_string());
+        assert!(text.contains(&written), "{text}");
+    }
+}
+
+/// The same for what is launched: the shell of the program may read its own `$`, this program not.
+#[test]
+fn a_literal_dollar_of_a_launch_is_never_read_as_a_reference() {
+    let folder = tempfile::tempdir().unwrap();
+    let add = |file: &str, before: &str, addition: NewServer| {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, before).unwrap();
+        let file = ConfigFile::new(&path, Scope::Given);
+        edit(&file, &Change::Add(addition)).map_err(|fault| fault.to_string())
+    };
+    let with_argument = |text: &str| NewServer {
+        target: ServerTarget::Command("sh".to_owned(), vec!["-c".to_owned(), text.to_owned()]),
+        env: Vec::new(),
+        ..command("s")
+    };
+    let (gemini, empty) = (".gemini/settings.json", "{\"mcpServers\": {}}");
+    let fault = add(gemini, empty, with_argument("echo $HOME")).unwrap_err();
+    assert!(
+        fault.contains("args[1]: a file of this kind would read a \"$\""),
+        "{fault}"
+    );
+    let with_url = NewServer {
+        target: ServerTarget::Url("https://example.com/$x".to_owned()),
+        headers: Vec::new(),
+        ..url("s", None)
+    };
+    let fault = add(gemini, empty, with_url).unwrap_err();
+    assert!(fault.contains("url: a file of this kind"), "{fault}");
+    // Its reader looks for `${name}` in the document itself.
+    #[cfg(feature = "yaml")]
+    add(
+        "SKILL.md",
+        "---\nmetadata:\n  name: x\n  mcp:\n---\n",
+        with_argument("echo ${metadata.name}"),
+    )
+    .unwrap_err();
+    for (file, before, text) in [
+        (gemini, empty, "costs 5$"),
+        (gemini, empty, "${TOKEN}"),
+        ("switchboard.toml", "", "echo $HOME"),
+        ("switchboard.toml", "", "${TOKEN}"),
+        (".mcp.json", empty, "echo $HOME"),
+        (
+            ".agents/mcp.json",
+            "{\"version\": 1, \"servers\": {}}",
+            "echo ${HOME}",
+        ),
+    ] {
+        add(file, before, with_argument(text)).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    }
+}
+
 /// A folder that cannot be opened for reading cannot be synced. (The superuser can open it.)
 #[test]
 fn a_file_is_written_even_if_its_folder_cannot_be_synced() {
@@ -223,6 +297,29 @@ fn a_byte_order_mark_stays() {
         "\u{feff}{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
         &Change::Enable("a".to_owned(), false),
         "\u{feff}{\"mcpServers\": {\"a\": {\n      \"command\": \"x\",\n      \"disabled\": true\n    }}}",
+    );
+    check(
+        "x.toml",
+        Dialect::Native,
+        "\u{feff}[servers.a]\ncommand = \"x\"\n",
+        &Change::Enable("a".to_owned(), false),
+        "\u{feff}[servers.a]\ncommand = \"x\"\nenabled = false\n",
+    );
+    #[cfg(feature = "hcl")]
+    check(
+        "x.hcl",
+        Dialect::A3s,
+        "\u{feff}mcp_servers {\n  name = \"a\"\n}\n",
+        &Change::Remove("a".to_owned()),
+        "\u{feff}",
+    );
+    #[cfg(feature = "yaml")]
+    check(
+        "SKILL.md",
+        Dialect::AgentApps,
+        "\u{feff}---\nmetadata:\n  mcp:\n    a:\n      command: x\n---\nText\n",
+        &Change::Remove("a".to_owned()),
+        "\u{feff}---\nmetadata:\n  mcp:\n---\nText\n",
     );
 }
 

@@ -168,6 +168,19 @@ fn s3_01_a_map_of_entries_and_s3_02_command_is_a_program_and_s3_03_url_is_stream
     );
 }
 
+/// A YAML file of goose is not empty: its servers are elsewhere.
+#[test]
+fn a_section_with_servers_of_another_program_is_named() {
+    let foreign = read("extensions:\n  a: { cmd: x, type: stdio }\nGOOSE_MODEL: m\n");
+    assert_eq!(foreign.servers(), []);
+    assert_eq!(
+        foreign.warnings(),
+        [
+            "agent.yaml:1:1: extensions: not read: expected `metadata.mcp`, where agent-apps files have their servers, or another dialect"
+        ]
+    );
+}
+
 #[test]
 fn s3_04_url_takes_precedence_over_command() {
     check(

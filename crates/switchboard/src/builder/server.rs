@@ -156,7 +156,9 @@ impl Server {
     fn process(mut self, field: &str, set: impl FnOnce(&mut StdioEndpoint)) -> Self {
         match &mut self.endpoint {
             Endpoint::Stdio(endpoint) => set(endpoint),
-            _ => self.refuse(format!("`{field}` is for a process, and it has a URL")),
+            _ => self.refuse(format!(
+                "`{field}` applies to a server with a command; this one has a URL"
+            )),
         }
         self
     }
@@ -164,7 +166,9 @@ impl Server {
     fn url(mut self, field: &str, set: impl FnOnce(&mut HttpEndpoint)) -> Self {
         match &mut self.endpoint {
             Endpoint::Http(endpoint) => set(endpoint),
-            _ => self.refuse(format!("`{field}` is for a URL, and it is a process")),
+            _ => self.refuse(format!(
+                "`{field}` applies to a server with a URL; this one has a command"
+            )),
         }
         self
     }

@@ -16,16 +16,7 @@ impl Gate {
     /// Compiles the rules against the configured server names. An ambiguous `allow` is an error
     /// that lists its readings.
     pub fn compile(config: &Config) -> Result<Self, ConfigErrors> {
-        Self::compile_with_host_tools(config, &[])
-    }
-
-    /// Like [`compile`](Self::compile), with the names of the host tools, which rules may also
-    /// name.
-    pub(crate) fn compile_with_host_tools(
-        config: &Config,
-        own: &[&str],
-    ) -> Result<Self, ConfigErrors> {
-        Self::compile_with(config, own, &|_| false)
+        Self::compile_with(config, &[], &|_| false)
     }
 
     /// Like [`compile`](Self::compile), with the names of the host tools, which rules may also

@@ -183,49 +183,18 @@ impl Grants {
         grant
     }
 
-    /// Adds a grant for every tool that a server offers now, and for none that it offers later.
-    pub fn add_server<'a>(
-        &mut self,
-        server: &ServerName,
-        offered: impl IntoIterator<Item = &'a Tool>,
-    ) -> Vec<Grant> {
-        offered
-            .into_iter()
-            .filter(|tool| tool.id.server == *server)
-            .map(|tool| self.add(tool))
-            .collect()
-    }
-
-    /// Allows all tools of a server until this run ends, also those that it offers later. A tool
-    /// that was seen before and has changed since is asked about again.
+    /// Adds a grant for every tool that a server offers now, and allows all tools of the server
+    /// until this run ends, also those that it offers later. A tool that was seen before and has
+    /// changed since is asked about again.
     pub(crate) fn add_whole_server<'a>(
         &mut self,
         tool: &Tool,
         offered: impl IntoIterator<Item = &'a Tool>,
     ) {
-        self.add_server(&tool.id.server, offered);
+        let server = &tool.id.server;
+        let of_server = offered.into_iter().filter(|tool| tool.id.server == *server);
+        of_server.for_each(|tool| drop(self.add(tool)));
         self.servers.insert(tool.id.server.clone(), tool.launch);
-    }
-
-    /// The grants as keys: `server` if it covers all tools, else `server.tool` with the server's
-    /// own name for the tool. Sorted, safe to show.
-    pub fn keys(&self) -> Vec<String> {
-        let of_tool =
-            |id: &ToolId| format!("{}.{}", id.server, id.tool.untrusted().for_terminal_line());
-        let tools = self
-            .granted
-            .0
-            .keys()
-            .filter(|id| !self.servers.contains_key(&id.server))
-            .map(of_tool);
-        let mut keys: Vec<String> = self
-            .servers
-            .keys()
-            .map(ToString::to_string)
-            .chain(tools)
-            .collect();
-        keys.sort_unstable();
-        keys
     }
 
     /// The tools with a grant, sorted, with the date of the last one.
@@ -237,11 +206,6 @@ impl Grants {
         let mut granted: Vec<_> = granted.collect();
         granted.sort_by_key(|(id, _)| (id.server.to_string(), id.tool.as_wire().to_owned()));
         granted
-    }
-
-    /// Removes the grants of a tool, of every launch. True if there was one.
-    pub fn remove(&mut self, id: &ToolId) -> bool {
-        self.granted.0.remove(id).is_some()
     }
 
     /// Revokes the grants of these tools: how many had one, and the keys in the store. A grant for
@@ -295,11 +259,6 @@ impl Grants {
         let pin = Grant::of(tool);
         self.pinned.insert(pin.clone());
         Some((lines, pin))
-    }
-
-    /// Every grant, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Grant> {
-        self.granted.0.values().flatten()
     }
 
     /// Whether the tool as it is now was granted.

@@ -64,12 +64,11 @@ impl Rule {
                         .as_ref()
                         .is_some_and(|own| own.matches(tool.id.tool.as_wire())));
         }
-        !self.skipped
-            && (matches_a_reading()
-                || self
-                    .exposed
-                    .as_ref()
-                    .is_some_and(|exposed| exposed.matches(tool, &self.readings)))
+        let exposed = self.exposed.as_ref();
+        let matches_exposed =
+            || exposed.is_some_and(|exposed| exposed.matches(tool, &self.readings));
+        let is_name_only = exposed.is_some_and(|exposed| exposed.decides_alone(tool));
+        !self.skipped && (!is_name_only && matches_a_reading() || matches_exposed())
     }
 }
 
@@ -171,7 +170,24 @@ fn compile_rule(
     let text = &rule.text;
     let spellings = rule.dialect.profile().rule_syntax;
     let allow = list == "allow";
-    let own_glob = Glob::new(text).ok();
+    let own_glob = Glob::new(text);
+    if let Err(error) = &own_glob
+        && list != "deny"
+        && is_for_other_program(text, spellings)
+    {
+        let skipped = Rule {
+            readings: Vec::new(),
+            exposed: None,
+            own: None,
+            of_servers: false,
+            skipped: false,
+            text: rule.clone(),
+            shown: text.as_str().into(),
+        };
+        let warning = format!("{text:?} cannot be read, and is left out: {error}");
+        return Ok((skipped, Some(warning)));
+    }
+    let own_glob = own_glob.ok();
     let own_name = own
         .iter()
         .find(|name| own_glob.as_ref().is_some_and(|glob| glob.matches(name)));
@@ -257,6 +273,11 @@ fn own_id(name: &str) -> ToolId {
     }
 }
 
+/// Whether a rule is for the own tools of the program whose file it is in.
+fn is_for_other_program(text: &str, spellings: RuleSyntax) -> bool {
+    matches!(spellings, RuleSyntax::Colon | RuleSyntax::Prefix) && !text.starts_with("mcp")
+}
+
 /// Every reading of a spelling that matches a configured server. If none does, the native reading,
 /// in a native file.
 fn readings(
@@ -274,9 +295,7 @@ fn readings(
     }
     if text.len() > MAX_RULE_BYTES {
         // A long rule for another program's own tools is left to that program.
-        let is_for_other_program =
-            matches!(spellings, RuleSyntax::Colon | RuleSyntax::Prefix) && !text.starts_with("mcp");
-        if is_for_other_program {
+        if is_for_other_program(text, spellings) {
             return Ok(Vec::new());
         }
         return Err(format!(

@@ -113,19 +113,16 @@ impl<'a> EntryState<'a> {
     fn new(server: Option<&'a Arc<ServerConfig>>, config: &Config) -> Self {
         Self {
             server,
-            runs: server.is_some_and(|server| why_not_runnable(server, config).is_none()),
+            runs: server.is_some_and(|server| may_run(server, config)),
         }
     }
 }
 
-/// Why a server may not run, regardless of approval.
-fn why_not_runnable(server: &ServerConfig, config: &Config) -> Option<&'static str> {
-    match &server.endpoint {
-        _ if !server.enabled => Some("disabled"),
-        _ if config.security.blocks(&server.name).is_some() => Some("blocked"),
-        Endpoint::Invalid(_) => Some("wrong"),
-        _ => None,
-    }
+/// Whether a server may run, apart from approval.
+fn may_run(server: &ServerConfig, config: &Config) -> bool {
+    server.enabled
+        && config.security.blocks(&server.name).is_none()
+        && !matches!(server.endpoint, Endpoint::Invalid(_))
 }
 
 /// The change on a person's request.

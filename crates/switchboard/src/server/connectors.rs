@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::config::{Config, ConfigErrors, Diagnostic};
@@ -30,14 +29,11 @@ impl Connectors {
             .keys()
             .filter(|name| !config.servers.contains_key(name.as_str()));
         let errors: Vec<_> = unused
-            .map(|name| Diagnostic {
-                file: Arc::new(PathBuf::from("(code)")),
-                line: 0,
-                column: 0,
-                field: "connectors".to_owned(),
-                message: format!(
+            .map(|name| {
+                let message = format!(
                     "no server {name:?} is configured; give its entry the name of its connector"
-                ),
+                );
+                Diagnostic::in_code("connectors", message)
             })
             .collect();
         if errors.is_empty() {

@@ -311,8 +311,13 @@ impl Receiver {
 
     /// Publishes that a question was declined, within the limit.
     pub(super) fn notice_declined(&self, reason: &str) {
-        if self.question_notices.allows() {
-            self.notice(format!("a question of the server was declined: {reason}"));
+        if self.question_notices.allows()
+            && let Some(events) = &self.options.events
+        {
+            let _ = events.send(Event::QuestionDeclined {
+                server: self.options.server.clone(),
+                reason: reason.to_owned(),
+            });
         }
     }
 

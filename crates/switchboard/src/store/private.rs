@@ -128,7 +128,7 @@ fn explain_link(fault: io::Error) -> io::Error {
     if fault.raw_os_error() == Some(nix::libc::ELOOP) {
         io::Error::new(
             io::ErrorKind::InvalidInput,
-            "is a symbolic link, which is never followed here; remove it",
+            "it is a symbolic link, which is never followed here; remove it",
         )
     } else {
         fault

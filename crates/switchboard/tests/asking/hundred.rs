@@ -160,8 +160,7 @@ async fn cannot_tell(way: &Way) {
     );
     assert!(!under_way.is_finished(), "{}", way.name);
 
-    let reason = "a question of the server was declined: \
-                  calls of several callers are in flight, and this transport does not show which call it belongs to";
+    let expected = "calls of several callers are in flight, and this transport does not show which call it belongs to";
     let mut message = 0;
     while message < CALLS {
         match tokio::time::timeout(TIMEOUT, events.next())
@@ -169,7 +168,9 @@ async fn cannot_tell(way: &Way) {
             .expect("each is told")
             .unwrap()
         {
-            NextEvent::Event(Event::Notice { line, .. }) if line == reason => message += 1,
+            NextEvent::Event(Event::QuestionDeclined { reason, .. }) if reason == expected => {
+                message += 1
+            }
             NextEvent::Event(_) => {}
             missed => panic!("{}: {missed:?}", way.name),
         }

@@ -169,6 +169,9 @@ async fn revoking_reports_that_the_store_failed() {
         caller_that_answers(Approval::AlwaysTool(ApprovalLifetime::Permanent));
     host.call_with(call("s/t", &caller)).await.unwrap();
     let revoked = host.revoke(&[tool_of(&host)]).await;
-    assert_eq!(revoked.unwrap_err().to_string(), "the store failed");
+    assert_eq!(
+        revoked.unwrap_err().to_string(),
+        "the store stopped while it was written; the change may be lost"
+    );
     host.stop().await;
 }

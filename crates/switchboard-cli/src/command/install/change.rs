@@ -1,14 +1,14 @@
 //! The change of one client's file by `install` or `uninstall`: planned, shown, applied.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use switchboard_gateway::tokens::ClientTokens;
 
 use crate::clients::file::{ClientFile, FileChange, Plan, Written, back_up, read_text};
 use crate::clients::{Client, claude, entry, preview, program};
-use crate::failure::{Code, Failure};
+use crate::command::token;
+use crate::failure::Failure;
 use crate::output;
 use crate::view::server::escaped;
 
@@ -17,6 +17,9 @@ pub(super) struct PlannedChange {
     pub(super) file: ClientFile,
     change: FileChange,
     plan: Plan,
+    /// Creates the token of an entry that has a placeholder so far: nobody has answered yet whether
+    /// the file may be written.
+    creates_token: Option<ClientTokens>,
     /// Notices to print after the change.
     advice: Vec<String>,
 }
@@ -25,6 +28,7 @@ impl PlannedChange {
     pub(super) fn new(
         file: ClientFile,
         change: FileChange,
+        creates_token: Option<ClientTokens>,
         advice: Vec<String>,
     ) -> Result<Self, Failure> {
         let plan = file.plan(&change)?;
@@ -32,6 +36,7 @@ impl PlannedChange {
             file,
             change,
             plan,
+            creates_token,
             advice,
         })
     }
@@ -58,24 +63,19 @@ impl PlannedChange {
         preview::changes(before, after, &ours)
     }
 
-    pub(super) fn apply(self) -> Result<AppliedChange, Failure> {
+    pub(super) fn apply(mut self) -> Result<AppliedChange, Failure> {
         let client = self.file.client;
         let path = self.file.path.clone();
+        if let (Some(tokens), FileChange::Install { fields, .. }) =
+            (&self.creates_token, &mut self.change)
+        {
+            let token = tokens.for_headers(client.name);
+            entry::set_token(fields, &token.map_err(token::headers_failure)?);
+        }
         let (plan, written) = match self.through_claude() {
             Some(done) => done?,
             None => self.file.apply(&self.change)?,
         };
-        let has_token = matches!(&self.change, FileChange::Install { fields, .. }
-            if entry::holds_token(client, fields));
-        if has_token {
-            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(|error| {
-                let file = escaped(&path.display().to_string());
-                Failure::new(
-                    Code::Usage,
-                    format!("{file}: others may read the token: {error}"),
-                )
-            })?;
-        }
         Ok(AppliedChange {
             client,
             path,
@@ -172,8 +172,8 @@ impl AppliedChange {
             _ => None,
         };
         json!({
-            "client": self.client.name, "done": self.word(), "file": self.path,
-            "backup": self.backup, "reason": reason
+            "client": self.client.name, "done": self.word(), "file": self.path.display().to_string(),
+            "backup": self.backup.as_ref().map(|backup| backup.display().to_string()), "reason": reason
         })
     }
 }

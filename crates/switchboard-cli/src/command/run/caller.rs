@@ -52,7 +52,7 @@ impl Caller for RunCaller {
     }
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
-        output::notice(&format!(
+        output::log(format!(
             "server \"{}\" asked a question: declined, because `run` cannot ask",
             question.server
         ));

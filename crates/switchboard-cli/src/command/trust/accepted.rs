@@ -256,7 +256,7 @@ pub(super) fn accept_folder(options: &Options) -> Result<u8, Failure> {
     let paths = Paths::find()?;
     trust::accept_folder(&paths.current, &*open_lasting_store(&paths)?)?;
     if options.json {
-        output::print_json(&json!({ "folder": paths.current }).to_string())?;
+        output::print_json(&json!({ "folder": paths.current.display().to_string() }).to_string())?;
     } else {
         output::print(&format!(
             "your own servers run in {} from now on\n",

@@ -53,6 +53,14 @@ impl Exposed {
         })
     }
 
+    /// Whether this allow names a tool by its exposed name alone: two tools of one server may share
+    /// the spelling of a reading, as `read.file` and `read_file` do.
+    pub(super) fn decides_alone(&self, tool: &Tool) -> bool {
+        self.matched == MatchedNames::ExposedName
+            && self.style == Style::ServerTool
+            && tool.server.dialect.profile().naming == Some(self.style)
+    }
+
     pub(super) fn matches(&self, tool: &Tool, readings: &[RulePattern]) -> bool {
         let id = &tool.id;
         // The exposed name is of this style only if the server's own file names its tools in it.

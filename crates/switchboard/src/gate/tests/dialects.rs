@@ -104,6 +104,55 @@ fn s0_23_an_allow_entry_is_for_exactly_that_namespaced_tool() {
     }
 }
 
+/// A server with `read.file` and `read_file`: the second one's name ends in a hash.
+#[test]
+fn s0_23_an_allow_entry_covers_one_of_two_tools_that_share_a_spelling() {
+    let mut tools = ["read.file", "read_file"].map(|name| tool_in(Dialect::CoreAgent, "fs", name));
+    let pairs = tools.each_ref().map(|tool| tool.id.clone());
+    let names = Style::ServerTool.expose(&pairs);
+    for (tool, name) in tools.iter_mut().zip(names) {
+        tool.exposed = name.unwrap();
+    }
+    let decided = |allow: &[&str], deny: &[&str]| {
+        let gate = Gate::compile(&config_in(Dialect::CoreAgent, &["fs"], allow, deny)).unwrap();
+        tools
+            .each_ref()
+            .map(|tool| decide(&gate, tool, &Grants::default()))
+    };
+    let allowed = |rule: &str| {
+        decided(&[rule], &[]).map(|decision| matches!(decision, Decision::Allow { .. }))
+    };
+    assert_eq!(tools[0].exposed.as_str(), "fs_read_file");
+    assert_eq!(allowed("mcp:fs_read_file"), [true, false]);
+    assert_eq!(allowed(&format!("mcp:{}", tools[1].exposed)), [false, true]);
+    assert_eq!(allowed("mcp:fs_*"), [true, true]);
+    let denied = decided(&[], &["mcp:fs_read_file"]);
+    assert!(
+        denied
+            .iter()
+            .all(|decision| matches!(decision, Decision::Deny { .. }))
+    );
+}
+
+/// Rules for another program's own tools are that program's, whatever their syntax; a deny that
+/// cannot be read stays an error.
+#[test]
+fn a_malformed_rule_for_the_programs_own_tools_stops_nothing() {
+    for (dialect, rule) in [
+        (Dialect::CoreAgent, "bash:[ -f *"),
+        (Dialect::A3s, "Bash([a)"),
+    ] {
+        let gate = Gate::compile(&config_in(dialect, &["fs"], &[rule, "mcp:fs_x"], &[])).unwrap();
+        let warnings: Vec<_> = gate.warnings().iter().map(ToString::to_string).collect();
+        assert!(
+            warnings.iter().any(|line| line.contains("is left out")),
+            "{warnings:?}"
+        );
+        Gate::compile(&config_in(dialect, &["fs"], &[], &[rule])).unwrap_err();
+    }
+    Gate::compile(&config_in(Dialect::CoreAgent, &["fs"], &["mcp:fs_[x"], &[])).unwrap_err();
+}
+
 /// A glob on names matches names of that style, and of the server that the rule was read to mean.
 #[test]
 fn s0_23_an_allow_by_name_covers_no_tool_of_another_name() {
@@ -179,9 +228,10 @@ fn s0_24_each_pattern_form_decides_the_same_behind_the_namespace() {
     ];
     for form in forms {
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
-        let builtin = Gate::compile_with_host_tools(
+        let builtin = Gate::compile_with(
             &config_in(Dialect::CoreAgent, &["fs"], &[form], &[]),
             &known,
+            &|_| false,
         )
         .unwrap();
         let is_allowed = |name: &str| {
@@ -310,7 +360,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
 fn s0_26_with_yolo_the_denylist_of_bash_holds_for_bash_and_for_no_servers_tool() {
     let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &["bash"]);
     (config.permissions.configured, config.permissions.mode) = (true, Mode::Yolo);
-    let gate = Gate::compile_with_host_tools(&config, &["bash", "read"]).unwrap();
+    let gate = Gate::compile_with(&config, &["bash", "read"], &|_| false).unwrap();
     let check = |tool: Tool, expected: &str| {
         assert_eq!(verdict(&decide(&gate, &tool, &Grants::default())), expected)
     };
@@ -619,32 +669,14 @@ fn s2_39_s2_40_a_key_of_the_server_or_tool_allows_without_asking() {
     };
     assert_eq!(named.exposed.as_str(), "do_it_");
     let mut grants = Grants::default();
-    assert_eq!(
-        (grants.keys(), asked(&grants)),
-        (vec![], [true, true, true])
-    );
+    assert_eq!(asked(&grants), [true, true, true]);
     grants.add(&named);
     // With the server's own name for the tool, whatever its exposed name.
-    assert_eq!(
-        (grants.keys(), asked(&grants)),
-        (vec!["fs.do it!".to_owned()], [false, true, true])
-    );
+    assert_eq!(asked(&grants), [false, true, true]);
     grants.add_whole_server(&log, [&log]);
-    assert_eq!(
-        (grants.keys(), asked(&grants)),
-        (
-            vec!["fs.do it!".to_owned(), "git".to_owned()],
-            [false, true, false]
-        )
-    );
+    assert_eq!(asked(&grants), [false, true, false]);
     grants.add_whole_server(&write, [&named, &write, &log]);
-    assert_eq!(
-        (grants.keys(), asked(&grants)),
-        (
-            vec!["fs".to_owned(), "git".to_owned()],
-            [false, false, false]
-        )
-    );
+    assert_eq!(asked(&grants), [false, false, false]);
 
     // Tools that the server offers later are covered too; a changed tool, or another launch, is not
     // (T9).

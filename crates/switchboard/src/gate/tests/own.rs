@@ -32,9 +32,10 @@ fn s0_24_s1_17_s4_16_rules_decide_built_in_and_server_tools_alike() {
             ),
         };
         let check = |allow: &[&str], ask: &[&str], deny: &[&str], word: &str| {
-            let gate = Gate::compile_with_host_tools(
+            let gate = Gate::compile_with(
                 &config(&["fs"], Mode::Ask, allow, ask, deny),
                 &["read_file", "Bash"],
+                &|_| false,
             )
             .unwrap();
             for tool in [own("read_file"), of("fs", "read_file")] {
@@ -64,7 +65,7 @@ fn s1_20_a_rule_for_all_mcp_tools_is_for_no_built_in_tool() {
             let mut config = config(&["fs"], Mode::Ask, &[], &[], &[]);
             let (allow, deny) = (&mut config.permissions.allow, &mut config.permissions.deny);
             *(if allows { allow } else { deny }) = rules_in(dialect, &[rule]);
-            let gate = Gate::compile_with_host_tools(&config, &["Bash"]).unwrap();
+            let gate = Gate::compile_with(&config, &["Bash"], &|_| false).unwrap();
             let decided = |tool: &Tool| reach(&decide(&gate, tool, &Grants::default())) != 2;
             assert_eq!(
                 (decided(&of("fs", "Bash")), decided(&own("Bash"))),
@@ -87,7 +88,11 @@ fn s1_20_a_rule_for_all_mcp_tools_is_for_no_built_in_tool() {
 #[test]
 fn a_rule_that_may_be_a_host_tool_or_a_server_is_refused_for_allow_and_denies_both() {
     let both = |allow: &[&str], deny: &[&str]| {
-        Gate::compile_with_host_tools(&config(&["Bash"], Mode::Ask, allow, &[], deny), &["Bash"])
+        Gate::compile_with(
+            &config(&["Bash"], Mode::Ask, allow, &[], deny),
+            &["Bash"],
+            &|_| false,
+        )
     };
     let errors = both(&["Bash"], &[]).unwrap_err();
     assert_eq!(

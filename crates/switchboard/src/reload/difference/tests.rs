@@ -519,11 +519,11 @@ proptest! {
         let found = changed(&old, &new);
         for (name, change) in &found.changes {
             let (before, now) = (old.servers.get(name), &found.config.servers[name]);
-            let ran = before.is_some_and(|before| why_not_runnable(before, &old).is_none());
+            let ran = before.is_some_and(|before| may_run(before, &old));
             let same = before.is_some_and(|before| is_same_launch(before, now));
             match change {
                 ServerChange::Keep | ServerChange::UpdateConfig => prop_assert!(before.is_some() && (same || !ran)),
-                ServerChange::Start => prop_assert!((ran && same) || why_not_runnable(now, &new).is_some()),
+                ServerChange::Start => prop_assert!((ran && same) || !may_run(now, &new)),
                 ServerChange::StartTogether => prop_assert!(false),
                 ServerChange::Wait(_) => prop_assert!(!ran),
             }

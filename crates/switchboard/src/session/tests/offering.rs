@@ -643,7 +643,7 @@ async fn p2_notices_of_declined_questions_are_few() {
         let params = json!({"message": "?", "requestedSchema": {}});
         peer.send(&json!({"id": number, "method": "elicitation/create", "params": params}));
         let seen = seen.try_recv();
-        notices += usize::from(matches!(seen, Ok(Event::Notice { .. })));
+        notices += usize::from(matches!(seen, Ok(Event::QuestionDeclined { .. })));
     }
     assert_eq!((notices, session.deviations().unattributed), (200, 1_000));
 }
