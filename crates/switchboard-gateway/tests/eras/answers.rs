@@ -1,10 +1,12 @@
+use std::time::Duration;
+
 use serde_json::json;
 use switchboard_gateway::{Gateway, GatewaySettings, ListingSettings};
 use switchboard_testkit::script::Era;
-use switchboard_testkit::{Chaos, Scratch, Step};
+use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
 use super::ALLOW;
-use super::support::{TestClient, all_capabilities, client, gateway, host, stop};
+use super::support::{PATIENCE, TestClient, all_capabilities, answer, client, gateway, host, stop};
 
 const FORM: &str = r#"{"mode":"form","message":"hi","requestedSchema":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"number"}}}}"#;
 const PAGE: &str =
@@ -193,5 +195,63 @@ async fn a_call_ends_at_once_when_nobody_can_answer_its_question_any_more() {
     client.close_writer().await;
     let response = client.next_raw_response().await;
     assert!(response.contains("nobody can answer"), "{response}");
+    stop(gateway).await;
+}
+
+/// The client has sent both before the gateway looks at the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_right_behind_the_answer_reaches_the_call() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    let steps = vec![
+        Step::request("elicitation/create", Some(FORM)),
+        Step::AwaitCancel,
+    ];
+    let server = Chaos::new().era(Era::Legacy).tool("t", steps);
+    let entry = server.record(&record).entry("s").render();
+    let gateway = gateway(&scratch, &format!("{ALLOW}{entry}")).await;
+    let mut client = TestClient::modern(&gateway, "ada", all_capabilities());
+    let mut params = json!({"name": "mcp__s__t", "arguments": {}});
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": all_capabilities(),
+    });
+    let call = |id: u64, params: &serde_json::Value| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+    client.send(call(1, &params)).await;
+    let asked = client.next().await["result"].clone();
+    params["requestState"] = asked["requestState"].clone();
+    let questions = asked["inputRequests"].as_object().unwrap().iter();
+    let answers = questions.map(|(key, question)| (key.clone(), answer(question)));
+    params["inputResponses"] = answers.collect::<serde_json::Map<_, _>>().into();
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    client
+        .send_raw(&[call(2, &params).to_string(), cancelled.to_string()].join("\n"))
+        .await;
+    let is_cancelled = || Record::read(&record).count("notifications/cancelled") == 1;
+    let waiting = async {
+        while !is_cancelled() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    stop(gateway).await;
+}
+
+/// The answer to the first may be older than the change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_roots_replaces_the_open_question_about_them() {
+    let scratch = Scratch::new();
+    let gateway = gateway(&scratch, ALLOW).await;
+    let mut client = TestClient::legacy(&gateway, "ada", all_capabilities()).await;
+    let first = client.next().await;
+    assert_eq!(first["method"], "roots/list");
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
+    client.send(changed).await;
+    let mut next = [client.next().await, client.next().await];
+    next.sort_by_key(|message| message["method"].to_string());
+    assert_eq!(next[0]["method"], "notifications/cancelled");
+    assert_eq!(next[0]["params"]["requestId"], first["id"]);
+    assert_eq!(next[1]["method"], "roots/list");
     stop(gateway).await;
 }

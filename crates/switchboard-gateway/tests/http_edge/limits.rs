@@ -182,3 +182,26 @@ async fn t20_a_client_with_many_sessions_ends_none_of_another() {
     edge.token = first;
     assert_eq!(statuses(&edge.send(&closing(&edge, &mine)).await), [200]);
 }
+
+/// The oldest session has a stream that its client listens to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_in_use_is_ended_last() {
+    let limits = HttpLimits {
+        max_sessions: 2,
+        ..HttpLimits::default()
+    };
+    let edge = TestEdge::start("", limits).await;
+    let listening = edge.open_session().await;
+    let get = edge.get("/mcp", &edge.token, &listening);
+    let mut stream = edge.connect().await;
+    stream.write_all(get.as_bytes()).await.unwrap();
+    stream.read_u8().await.unwrap();
+    let mut others = Vec::new();
+    for _ in 0..3 {
+        others.push(edge.open_session().await);
+    }
+    let found = edge.send(&closing(&edge, &listening)).await;
+    assert_eq!(statuses(&found), [200]);
+    let found = edge.send(&closing(&edge, &others[0])).await;
+    assert_eq!(statuses(&found), [404]);
+}
