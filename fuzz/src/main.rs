@@ -111,8 +111,9 @@ fn run(arguments: &Arguments) -> ExitCode {
         target,
         seed: *seed,
     };
-    let (name, seed) = (target.name, *seed);
-    std::thread::spawn(move || watch_time(name, seed));
+    let (target, seed): (&'static Target, _) = (target, *seed);
+    let name = target.name;
+    std::thread::spawn(move || watch_time(target, seed));
     let ends = Instant::now() + Duration::from_secs(*seconds);
     let (first, last) = round.map_or((0, u64::MAX), |round| (round, round));
     let mut rounds = 0;
@@ -142,29 +143,33 @@ struct Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let (name, round) = (self.target.name, ROUND.load(Ordering::Relaxed));
-            let file = std::env::temp_dir().join(format!("fuzz-{name}-{}-{round}", self.seed));
+            let round = ROUND.load(Ordering::Relaxed);
             let input = mutate::input(self.target, self.seed, round);
             eprintln!(
-                "{name}: failed on {:?}",
+                "{}: failed on {:?}",
+                self.target.name,
                 String::from_utf8_lossy(&input[..input.len().min(2000)])
             );
-            eprintln!(
-                "repeat it: switchboard-fuzz {name} --seed {} --round {round}",
-                self.seed
-            );
-            if std::fs::write(&file, input).is_ok() {
-                eprintln!(
-                    "       or: switchboard-fuzz {name} --replay {}",
-                    file.display()
-                );
-            }
+            print_repetition(self.target, self.seed, round);
         }
     }
 }
 
+/// Keeps the input of a round in a file, and prints how to repeat it.
+fn print_repetition(target: &Target, seed: u64, round: u64) {
+    let name = target.name;
+    let file = std::env::temp_dir().join(format!("fuzz-{name}-{seed}-{round}"));
+    eprintln!("repeat it: switchboard-fuzz {name} --seed {seed} --round {round}");
+    if std::fs::write(&file, mutate::input(target, seed, round)).is_ok() {
+        eprintln!(
+            "       or: switchboard-fuzz {name} --replay {}",
+            file.display()
+        );
+    }
+}
+
 /// Ends the program if one round takes too long.
-fn watch_time(name: &str, seed: u64) {
+fn watch_time(target: &Target, seed: u64) {
     let (mut seen, mut since) = (u64::MAX, Instant::now());
     loop {
         std::thread::sleep(Duration::from_millis(500));
@@ -172,8 +177,9 @@ fn watch_time(name: &str, seed: u64) {
         if round != seen {
             (seen, since) = (round, Instant::now());
         } else if since.elapsed() > MAX_ROUND_TIME {
+            let name = target.name;
             eprintln!("{name}: one input took longer than {MAX_ROUND_TIME:?}");
-            eprintln!("repeat it: switchboard-fuzz {name} --seed {seed} --round {round}");
+            print_repetition(target, seed, round);
             std::process::exit(1);
         }
     }

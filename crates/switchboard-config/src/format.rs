@@ -7,7 +7,7 @@ use super::diagnostic::Diagnostics;
 use super::tree::Node;
 
 #[cfg(feature = "hcl")]
-mod hcl;
+pub(crate) mod hcl;
 mod json;
 mod toml;
 #[cfg(feature = "yaml")]

@@ -5,6 +5,8 @@ use hcl_edit::parser::parse_body;
 use hcl_edit::structure::{Block, Body};
 
 use super::lines::{ending, line_at, of, without};
+use crate::format::hcl::nesting;
+
 use super::{EntryPath, NOT_FOUND, NewText, NewValue, Operation};
 
 pub(super) fn edit(
@@ -12,6 +14,9 @@ pub(super) fn edit(
     entry_path: &EntryPath<'_>,
     operation: &Operation,
 ) -> Result<String, String> {
+    if nesting::too_deep_at(text).is_some() {
+        return Err("it is nested too deeply".to_owned());
+    }
     let body = parse_body(text).map_err(|_| "it is not valid HCL".to_owned())?;
     let keyword = entry_path.container.first().copied().unwrap_or_default();
     match operation {

@@ -15,11 +15,15 @@ use crate::diagnostic::Diagnostics;
 use crate::reference::{escape, is_name};
 use crate::tree::{Node, TableEntry, Tree};
 
+pub(crate) mod nesting;
+
 const COMPUTED: &str = "an expression; only plain values and env(\"NAME\") are read";
 const OTHER_FUNCTION: &str =
     "a function other than env(\"NAME\"), which is the only one that is read";
 const BAD_ENV: &str = "env() without the name of one variable; expected env(\"NAME\")";
 const TEMPLATE: &str = "a template with other expressions; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
+
+const TOO_DEEP: &str = "nested too deeply";
 
 /// The parser searches an object for each key that it adds, which takes quadratic time.
 const MAX_BYTES: usize = 256 * 1024;
@@ -37,6 +41,13 @@ pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     }
     // A byte order mark is skipped.
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
+    if let Some(at) = nesting::too_deep_at(text) {
+        diagnostics.syntax_error(Some(at), format!("not valid HCL: {TOO_DEEP}"));
+        return Node {
+            at: 0,
+            value: Tree::Table(Vec::new()),
+        };
+    }
     let value = match parse_body(&text[start..]) {
         Ok(parsed) => body(&parsed, start),
         Err(fault) => {
@@ -191,7 +202,7 @@ fn place(found: &impl Span, start: usize) -> usize {
 /// Rewords the parser's most common messages.
 fn syntax(message: &str) -> String {
     if message.starts_with("invalid nesting depth") {
-        return "nested too deeply".to_owned();
+        return TOO_DEEP.to_owned();
     }
     if message.contains("found redefined") {
         return "this name is already set above; each may occur once".to_owned();

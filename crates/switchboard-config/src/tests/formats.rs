@@ -282,6 +282,13 @@ fn t27_malicious_files_of_every_format_give_a_clean_error() {
         format!("a = {}", "\"${".repeat(50_000)),
         deep,
     );
+    // Each level with operators takes the parser several times as long.
+    check(
+        Format::Hcl,
+        "operators",
+        format!("a = {}<", "1 + 2 * (3 - c[ ".repeat(30)),
+        deep,
+    );
     check(
         Format::Hcl,
         "length",
