@@ -254,17 +254,15 @@ impl ClientState {
         })
     }
 
-    /// Links a request to the suspended call that it continues: cancelling it cancels that call.
-    pub(crate) fn redirect_cancel(&self, id: &RequestId, cancel: &Arc<Notify>) {
+    /// Links a request to the suspended call that it continues: cancelling it cancels that call. False
+    /// if the client has cancelled it already.
+    pub(crate) fn redirect_cancel(&self, id: &RequestId, cancel: &Arc<Notify>) -> bool {
         let mut in_flight = lock(&self.in_flight);
         let Some(known) = in_flight.get_mut(id) else {
-            return;
+            return true;
         };
         let before = std::mem::replace(known, cancel.clone());
-        // The client may have cancelled already.
-        if pin!(before.notified()).enable() {
-            cancel.notify_one();
-        }
+        !pin!(before.notified()).enable()
     }
 
     /// Cancels a request for the client. Unknown and ended ones are ignored.

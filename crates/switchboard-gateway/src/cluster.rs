@@ -59,9 +59,6 @@ pub trait Cluster: fmt::Debug + Send + Sync {
         sealed: &str,
     ) -> Result<OpenedSeal, SealFault>;
 
-    /// Whether a sealed text names a key of this gateway. It may still not open.
-    fn has_key_of(&self, sealed: &str) -> bool;
-
     /// Claims a sealed text, which only one replica can do. Within this one, the caller has seen to it
     /// that only one request does.
     fn claim_once<'a>(&'a self, opened: &'a OpenedSeal) -> BoxFuture<'a, Claim>;
@@ -119,10 +116,6 @@ impl Cluster for Alone {
         self.keys.open_sealed(kind, principal, sealed, now)
     }
 
-    fn has_key_of(&self, sealed: &str) -> bool {
-        self.keys.are_named_by(sealed)
-    }
-
     fn claim_once<'a>(&'a self, opened: &'a OpenedSeal) -> BoxFuture<'a, Claim> {
         // What an earlier process sealed may have been used there.
         let claim = match opened.content.replica == self.replica {
@@ -163,7 +156,6 @@ mod tests {
         let sealed = alone.seal(SealKind::State, "codex", &content);
         let restarted = Alone::open(folder.path()).unwrap();
         for (alone, expected) in [(&alone, Claim::Claimed), (&restarted, Claim::Unknown)] {
-            assert!(alone.has_key_of(&sealed));
             let opened = alone.open_sealed(SealKind::State, "codex", &sealed);
             assert_eq!(alone.claim_once(&opened.unwrap()).await, expected);
         }

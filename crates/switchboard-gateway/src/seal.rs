@@ -171,14 +171,6 @@ impl SealKeys {
         Ok(OpenedSeal { nonce, content })
     }
 
-    /// Whether a text names one of these keys. The text may still not open.
-    pub fn are_named_by(&self, sealed: &str) -> bool {
-        let mut parts = sealed.split('.');
-        let (version, id) = (parts.next(), parts.next());
-        let mut keys = std::iter::once(&self.current).chain(&self.previous);
-        version == Some(VERSION) && keys.any(|key| Some(&*key.id) == id)
-    }
-
     fn decrypt(&self, kind: SealKind, sealed: &str) -> Option<(SealNonce, String, SealedContent)> {
         let mut parts = sealed.split('.');
         let (version, id) = (parts.next()?, parts.next()?);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 use switchboard::RawJson;
 use switchboard::call::CallError;
 use switchboard::revision::Era;
@@ -59,8 +59,8 @@ pub(crate) async fn run(
     let state = request.params.get("requestState");
     if let Some(state) = state.filter(|_| request.era == Era::Modern) {
         let state: String = state.decode().unwrap_or_default();
-        // A modern server's own state goes back to it unread; the server may be a gateway, whose state
-        // looks like ours but for the key. A legacy server has none, and a call must not run again
+        // A modern server's own state goes back to it unread; the server may be another gateway, and
+        // of the same person. A legacy server has none, and a call must not run again
         // because of a tampered state.
         let era = match gateway.suspended.is_ours(&state) {
             true => Ok(None),
@@ -303,7 +303,10 @@ async fn resume(
         let message = "requestState is not valid: it was changed or used, has expired, or belongs to another request; the call may have run";
         return responder.error(&ErrorReply::invalid_params(message)).await;
     };
-    client.redirect_cancel(&responder.id, &call.cancel);
+    // Dropping the call cancels it.
+    if !client.redirect_cancel(&responder.id, &call.cancel) {
+        return;
+    }
     let resumption = Resumption {
         responder,
         progress_token: request.params.meta().progress_token.clone(),
@@ -397,7 +400,8 @@ fn response_of(
 }
 
 /// The result of a call without `structuredContent` that is no object, which the legacy schema does
-/// not allow: its SDKs would reject the whole result.
+/// not allow: its SDKs would reject the whole result. It becomes the text of a result without other
+/// content.
 fn without_invalid_structure(method: &str, result: RawJson) -> Bytes {
     const KEY: &str = "structuredContent";
     // Most results do not have it, and need not be parsed.
@@ -409,7 +413,16 @@ fn without_invalid_structure(method: &str, result: RawJson) -> Bytes {
     if !members.iter().any(is_invalid) {
         return result.as_bytes().clone();
     }
-    members.retain(|member| !is_invalid(member));
+    let removed = members.extract_if(.., |member| is_invalid(member));
+    let removed: Vec<String> = removed
+        .map(|(_, value)| value.as_str().to_owned())
+        .collect();
+    let is_empty = |value: &RawJson| value.decode::<[(); 0]>().is_ok();
+    members.retain(|(key, value)| key != "content" || !is_empty(value));
+    if !members.iter().any(|(key, _)| key == "content") {
+        let text = json!([{"type": "text", "text": removed.concat()}]);
+        members.push(("content".into(), RawJson::from_value(&text)));
+    }
     RawJson::from_members(&members).as_bytes().clone()
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
+use switchboard::event::is_update_for;
 use switchboard::sync::lock;
 use switchboard::{Host, ServerName};
 
@@ -157,12 +158,11 @@ impl ResourceSubscriptions {
         }
     }
 
-    /// The subscribers of this resource, and of those that it is a part of. A part's URI begins with
-    /// that of the whole: so does the host decide which updates are events.
+    /// The subscribers of this resource, and of those that it is a part of.
     pub(crate) fn subscribers(&self, server: &ServerName, uri: &str) -> HashSet<u64> {
         let known = lock(&self.by_resource);
         let is_meant = |resource: &SubscribedResource| {
-            resource.server == *server && uri.starts_with(&resource.uri)
+            resource.server == *server && is_update_for(&resource.uri, uri)
         };
         let meant = known.iter().filter(|(resource, _)| is_meant(resource));
         let numbers = meant.flat_map(|(_, subscribers)| subscribers.by_number.keys());

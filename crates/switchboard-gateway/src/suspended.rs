@@ -104,13 +104,17 @@ impl SuspendedCalls {
         };
         let principal = principal.as_str();
         let sealed = self.cluster.seal(SealKind::State, principal, &content);
-        Some(format!("{PREFIX}{sealed}"))
+        Some(format!("{}{sealed}", self.prefix()))
     }
 
-    /// Whether a state is one of ours: of this gateway, not of another one behind it.
+    /// The prefix of our states: another gateway of the same person may have the same keys.
+    fn prefix(&self) -> String {
+        format!("{PREFIX}{:016x}.", self.cluster.replica().0)
+    }
+
+    /// Whether a state is one of ours: of this process, not of a gateway behind it.
     pub(crate) fn is_ours(&self, state: &str) -> bool {
-        let sealed = state.strip_prefix(PREFIX);
-        sealed.is_some_and(|sealed| self.cluster.has_key_of(sealed))
+        state.starts_with(&self.prefix())
     }
 
     /// The call of a state, once: for the same client and the same request. `None` for a state that
@@ -121,13 +125,14 @@ impl SuspendedCalls {
         principal: &Principal,
         digest: &RequestDigest,
     ) -> Option<SuspendedCall> {
-        let sealed = state.strip_prefix(PREFIX)?;
+        let sealed = state.strip_prefix(&self.prefix())?;
         let opened = self
             .cluster
             .open_sealed(SealKind::State, principal.as_str(), sealed)
             .and_then(|opened| opened.for_request(digest))
             .ok()?;
-        // An earlier process may have run it; and its numbers were others.
+        // The prefix may have been changed: an earlier process may have run it, and its numbers
+        // were others.
         if opened.content.replica != self.cluster.replica() {
             return None;
         }
@@ -205,8 +210,10 @@ mod tests {
     /// T36: a state of ours is not passed on to a server, one of another gateway is.
     #[test]
     fn t36_the_states_of_another_gateway_are_not_ours() {
-        let [ours, other] = [0; 2]
-            .map(|_| SuspendedCalls::new(Arc::new(Alone::ephemeral().expect("random bytes"))));
+        // Both have the same keys.
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || SuspendedCalls::new(Arc::new(Alone::open(folder.path()).expect("keys")));
+        let (ours, other) = (open(), open());
         let (sender, _receiver) = mpsc::channel(1);
         let (ada, cancel) = (Principal::new("ada"), Arc::new(Notify::new()));
         let state = ours.suspend(&ada, [0; 32], sender, &cancel);

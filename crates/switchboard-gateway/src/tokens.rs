@@ -68,6 +68,8 @@ struct TokenCache {
     /// The file's modification time and inode when it was read.
     version: Option<(SystemTime, u64)>,
     checked: Option<Instant>,
+    /// The last read failed, which was logged.
+    is_unreadable: bool,
 }
 
 /// Finds the tokens that were revoked while a gateway runs.
@@ -296,8 +298,11 @@ impl ClientTokens {
         // A file that could not be read is read again the next time.
         cache.version = version.filter(|_| read.is_ok());
         // Until then no client is admitted.
+        let was_unreadable = std::mem::replace(&mut cache.is_unreadable, read.is_err());
         let tokens = read.unwrap_or_else(|error| {
-            tracing::warn!("no client can connect over HTTP: {error}");
+            if !was_unreadable {
+                tracing::warn!("no client can connect over HTTP: {error}");
+            }
             BTreeMap::new()
         });
         cache.tokens = tokens

@@ -87,6 +87,15 @@ impl SessionCallers {
     }
 }
 
+/// Whether an update of a resource is one for a subscription to `subscribed`: it may be of a part of
+/// that resource.
+pub fn is_update_for(subscribed: &str, updated: &str) -> bool {
+    let part = updated.strip_prefix(subscribed);
+    part.is_some_and(|part| {
+        part.is_empty() || subscribed.ends_with('/') || part.starts_with(['/', '?', '#'])
+    })
+}
+
 /// An event.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

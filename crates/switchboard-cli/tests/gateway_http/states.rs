@@ -57,15 +57,10 @@ impl AskingCall {
 /// The same state with an expiry that has passed, sealed with the gateway's own keys.
 fn expired(gateway: &Gateway, state: &str) -> String {
     let keys = Alone::open(&gateway.home.path("state/switchboard")).unwrap();
-    let sealed = state.strip_prefix("switchboard.").unwrap();
+    let (prefix, sealed) = state.split_at("switchboard.".len() + 17);
     let opened = keys.open_sealed(SealKind::State, "tester", sealed).unwrap();
     let mut content = opened.content;
-    let seal = |content| {
-        format!(
-            "switchboard.{}",
-            keys.seal(SealKind::State, "tester", content)
-        )
-    };
+    let seal = |content| format!("{prefix}{}", keys.seal(SealKind::State, "tester", content));
     content.expires = SystemTime::now() - Duration::from_secs(1);
     seal(&content)
 }

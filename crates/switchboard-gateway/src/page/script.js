@@ -40,7 +40,7 @@ function load(method, url, body) {
 function explain({ status, text }) {
   if (status === 0) return 'the gateway does not answer';
   if (status === 401) return 'logged out: load the page again';
-  return text.trim() || 'the gateway answered with status ' + status;
+  return (text || '').trim() || 'the gateway answered with status ' + status;
 }
 
 // Why the last form failed; shown until one succeeds.

@@ -174,6 +174,12 @@ async fn structured_content_that_is_no_object_is_left_out_for_legacy_clients() {
             let result = &response["result"];
             let content = result.get("structuredContent");
             assert_eq!(content, expected.as_ref(), "{response}");
+            // What is left out is not lost.
+            let text = match content {
+                None => json!([{"type": "text", "text": "[1, 2]"}]),
+                Some(_) => json!([]),
+            };
+            assert_eq!(result["content"], text, "{response}");
             assert_eq!(result["x"], 1.5, "{response}");
         }
         stop(gateway).await;

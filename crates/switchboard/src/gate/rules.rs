@@ -172,7 +172,7 @@ fn compile_rule(
     let allow = list == "allow";
     let own_glob = Glob::new(text);
     if let Err(error) = &own_glob
-        && list != "deny"
+        && allow
         && is_for_other_program(text, spellings)
     {
         let skipped = Rule {

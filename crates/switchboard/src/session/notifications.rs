@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::in_flight::InFlightCall;
 use super::receiver::Receiver;
 use super::subscriptions::ListenAcknowledgement;
-use crate::event::{Event, LogLevel};
+use crate::event::{Event, LogLevel, is_update_for};
 use crate::secret::Redactor;
 use crate::store::LogStream;
 use crate::transport::MessageOrigin;
@@ -148,7 +148,7 @@ impl Receiver {
     fn is_resource_subscribed(&self, uri: &str) -> bool {
         let desired = self.options.subscriptions.follow();
         let resources = &desired.borrow().resources;
-        resources.iter().any(|known| uri.starts_with(known))
+        resources.iter().any(|known| is_update_for(known, uri))
     }
 
     /// The call that a log message belongs to; `true` if the call is certain, not only its caller.

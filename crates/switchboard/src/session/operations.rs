@@ -64,8 +64,11 @@ impl Session {
             return Err(RequestFault::not_offered("subscriptions to resources"));
         }
         let receiver = &self.peer.receiver;
-        receiver.subscription_status.forget_refusal(uri);
+        let was_refused = receiver.subscription_status.forget_refusal(uri);
         let is_new = receiver.options.subscriptions.add(uri)?;
+        if was_refused && !is_new {
+            receiver.options.subscriptions.renew();
+        }
         if is_new && self.era.subscribes_one_by_one() {
             // An earlier subscription may be about to end at the server.
             receiver.subscription_status.forget(uri);

@@ -71,6 +71,11 @@ impl Subscriptions {
             .send_if_modified(|desired| desired.resources.remove(uri))
     }
 
+    /// Has the sessions request again what has no outcome.
+    pub(super) fn renew(&self) {
+        self.0.send_modify(|_| {});
+    }
+
     pub(super) fn follow(&self) -> watch::Receiver<DesiredSubscriptions> {
         self.0.subscribe()
     }
@@ -124,13 +129,12 @@ impl SubscriptionStatus {
         });
     }
 
-    /// Forgets a refusal before a new attempt.
-    pub(super) fn forget_refusal(&self, uri: &str) {
-        self.outcomes.send_modify(|outcomes| {
-            if outcomes.resources.get(uri).is_some_and(Result::is_err) {
-                outcomes.resources.remove(uri);
-            }
-        });
+    /// Forgets a refusal before a new attempt. False if there is none.
+    pub(super) fn forget_refusal(&self, uri: &str) -> bool {
+        self.outcomes.send_if_modified(|outcomes| {
+            let is_refused = outcomes.resources.get(uri).is_some_and(Result::is_err);
+            is_refused && outcomes.resources.remove(uri).is_some()
+        })
     }
 
     /// Forgets the response to one subscription, which is then requested again.

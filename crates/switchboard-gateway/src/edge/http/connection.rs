@@ -109,7 +109,9 @@ async fn serve_any(
 ) {
     let limits = &state.limits;
     let service = service_fn(async |request: Request<Incoming>| {
-        let page = state.admission.allowed_page(request.headers()).cloned();
+        // Other pages are for operators and collectors.
+        let page = ServedTransport::of_path(request.uri().path())
+            .and_then(|_| state.admission.allowed_page(request.headers()).cloned());
         let mut response = respond(state, connection, request).await;
         if let Some(page) = page {
             response = response::readable_by(response, &page);

@@ -26,6 +26,9 @@ const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// How long to wait for the acknowledgement, the first message on the stream.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// After so many refusals, what was not requested alone yet is not requested either.
+const MAX_REFUSALS: usize = 64;
+
 /// An open request and its parameters.
 struct ListenStream<'a> {
     response: PendingResponse<'a>,
@@ -41,6 +44,7 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
         revision: hello.revision,
         lists: changing_lists(&hello),
         open: None,
+        followed: BTreeSet::new(),
         refused: BTreeMap::new(),
         agreed: desired.borrow().resources.clone(),
         missed_changes: false,
@@ -77,8 +81,9 @@ struct ListenTask<'a> {
     /// The lists that may change.
     lists: Vec<&'static str>,
     open: Option<ListenStream<'a>>,
-    /// Resources for which the server refused a whole request. Later requests leave them out, until
-    /// they are unsubscribed from.
+    /// The resources of the last [`follow`](Self::follow).
+    followed: BTreeSet<String>,
+    /// Resources for which the server refused a whole request: later requests leave them out.
     refused: BTreeMap<String, RequestFault>,
     /// Subscriptions that another session of this server agreed to, or this one before its stream
     /// broke.
@@ -89,38 +94,80 @@ struct ListenTask<'a> {
 }
 
 impl<'a> ListenTask<'a> {
-    /// Has a stream open for these resources, except those that the server refuses.
+    /// Has a stream open for these resources, except those that the server refuses. Which these are
+    /// is found by halves: a refusal is of the whole request.
     async fn follow(&mut self, resources: &BTreeSet<String>) -> Result<(), RequestFault> {
-        self.refused.retain(|uri, _| resources.contains(uri));
-        loop {
-            let is_accepted = |uri: &&String| !self.refused.contains_key(*uri);
-            let requested: BTreeSet<String> =
-                resources.iter().filter(is_accepted).cloned().collect();
-            let stream = self.open.as_ref();
-            if stream.is_some_and(|stream| stream.resources == requested) {
-                return Ok(());
-            }
-            let Err(fault) = self.reopen(&requested).await else {
-                return Ok(());
+        self.forget_outcomes(resources);
+        let is_accepted = |uri: &&String| !self.refused.contains_key(*uri);
+        let requested: BTreeSet<String> = resources.iter().filter(is_accepted).cloned().collect();
+        if self.is_open_for(&requested) && self.has_outcomes(&requested) {
+            return Ok(());
+        }
+        let open = self.open.as_ref().map(|stream| &stream.resources);
+        let mut accepted = open.map_or_else(BTreeSet::new, |open| open & &requested);
+        let mut groups = vec![&requested - &accepted];
+        let mut refusals = 0;
+        while let Some(mut group) = groups.pop() {
+            let Err(fault) = self.reopen(&(&accepted | &group)).await else {
+                accepted.append(&mut group);
+                continue;
             };
-            let is_new = |uri: &&String| !self.agreed.contains(*uri);
-            let mut suspects: BTreeSet<String> = requested.iter().filter(is_new).cloned().collect();
-            if suspects.is_empty() {
-                suspects.clone_from(&requested);
+            let is_only = group == requested && self.lists.is_empty();
+            if !is_refusal(&fault) || group.is_empty() || is_only && group.len() == 1 {
+                return Err(self.give_up(&requested, fault));
             }
-            let has_others = !self.lists.is_empty() || suspects.len() < requested.len();
-            if !is_refusal(&fault) || suspects.is_empty() || !has_others {
-                self.missed_changes |= self.open.take().is_some();
-                if is_refusal(&fault) {
-                    self.note(&requested, |_| Err(fault.clone()));
-                    self.report_lost();
-                }
-                return Err(fault);
+            refusals += 1;
+            if group.len() == 1 || refusals > MAX_REFUSALS {
+                self.note_refused(group, &fault);
+                self.report_lost();
+            } else {
+                let middle = group.iter().nth(group.len() / 2).cloned();
+                let second = middle.map(|middle| group.split_off(&middle));
+                groups.extend(second);
+                groups.push(group);
             }
-            // The others are requested without these, unless their stream is still open.
-            self.note_refused(suspects, &fault);
+        }
+        if !self.is_open_for(&accepted)
+            && let Err(fault) = self.reopen(&accepted).await
+        {
+            return Err(self.give_up(&accepted, fault));
+        }
+        Ok(())
+    }
+
+    /// What was refused is requested again when the subscriptions change, or when somebody
+    /// subscribes to it again.
+    fn forget_outcomes(&mut self, resources: &BTreeSet<String>) {
+        if self.followed != *resources {
+            self.followed.clone_from(resources);
+            self.refused.clear();
+        }
+        let outcomes = self.peer.receiver.subscription_status.now().resources;
+        let is_refused = |uri: &String| matches!(outcomes.get(uri), Some(Err(_)));
+        self.refused.retain(|uri, _| is_refused(uri));
+        if outcomes.keys().any(|uri| !resources.contains(uri)) {
+            self.note_outcomes(|outcomes| outcomes.retain(|uri, _| resources.contains(uri)));
+        }
+    }
+
+    fn has_outcomes(&self, resources: &BTreeSet<String>) -> bool {
+        let outcomes = self.peer.receiver.subscription_status.now().resources;
+        resources.iter().all(|uri| outcomes.contains_key(uri))
+    }
+
+    fn is_open_for(&self, resources: &BTreeSet<String>) -> bool {
+        let stream = self.open.as_ref();
+        stream.is_some_and(|stream| stream.resources == *resources)
+    }
+
+    /// No stream can be opened now.
+    fn give_up(&mut self, requested: &BTreeSet<String>, fault: RequestFault) -> RequestFault {
+        self.missed_changes |= self.open.take().is_some();
+        if is_refusal(&fault) {
+            self.note(requested, |_| Err(fault.clone()));
             self.report_lost();
         }
+        fault
     }
 
     /// Replaces the stream. The old one stays open until the new one is, so that no change is

@@ -452,7 +452,53 @@ async fn a_resource_that_a_modern_server_refuses_does_not_end_the_reports_of_oth
     // A broken stream is opened again without it.
     let broken = TransportFault::Lost("reset".to_owned());
     peer.inbound.failed(stream["id"].as_u64().unwrap(), broken);
-    peer.expect_listen(good).await;
+    let stream = peer.expect_listen(good.clone()).await;
+    peer.acknowledge(&stream, good);
+    // Whoever subscribes to it gets the server's refusal, and ending it succeeds.
+    for _ in 0..2 {
+        let again = subscribe(&session, "bad:c");
+        let request = peer.expect("subscriptions/listen").await;
+        peer.respond_error(&request, -32602);
+        let outcome = again.await.unwrap();
+        assert!(matches!(outcome, Err(RequestFault::ErrorResponse { .. })));
+    }
+    unsubscribe(&session, "bad:c").await.unwrap().unwrap();
+}
+
+/// After a reconnect the new session does not know which one the server refuses.
+#[tokio::test(start_paused = true)]
+async fn the_resource_that_a_modern_server_refuses_is_found_among_others() {
+    let declared = json!({"resources": {"subscribe": true}});
+    let subscriptions = Subscriptions::default();
+    for uri in ["a:1", "a:2", "bad:3", "c:4", "c:5"] {
+        subscriptions.add(uri).unwrap();
+    }
+    let options = OpenOptions {
+        subscriptions,
+        ..plain()
+    };
+    let (_session, mut peer, mut seen) = offered(Era::Modern, declared, options).await;
+    let mut last = Value::Null;
+    let all = json!({"resourceSubscriptions": ["a:1", "a:2", "c:4", "c:5"]});
+    while last["params"]["notifications"] != all {
+        let request = peer.next().await;
+        if request["method"] != "subscriptions/listen" {
+            continue;
+        }
+        let wanted = request["params"]["notifications"].clone();
+        match wanted.to_string().contains("bad:3") {
+            true => peer.respond_error(&request, -32602),
+            false => peer.acknowledge(&request, wanted),
+        }
+        last = request;
+    }
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    peer.notify(
+        &last,
+        "notifications/resources/updated",
+        json!({"uri": "c:5"}),
+    );
+    assert_eq!(updates(&mut seen), ["c:5"]);
 }
 
 #[tokio::test(start_paused = true)]
