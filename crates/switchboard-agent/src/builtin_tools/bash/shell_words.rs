@@ -119,6 +119,8 @@ struct ScriptReader<'a> {
     commands: Vec<SimpleCommand>,
     command: SimpleCommand,
     word: Option<String>,
+    /// Whether a part of the word is quoted or escaped.
+    has_quoted_part: bool,
     /// The next word is the file of a redirection; whether that is written.
     redirection: Option<bool>,
 }
@@ -133,6 +135,7 @@ impl<'a> ScriptReader<'a> {
             commands: Vec::new(),
             command: SimpleCommand::default(),
             word: None,
+            has_quoted_part: false,
             redirection: None,
         }
     }
@@ -144,7 +147,7 @@ impl<'a> ScriptReader<'a> {
                 '\\' => self.read_escaped(),
                 '\'' if !in_quotes => self.read_single_quotes(false),
                 '"' => {
-                    self.begin_word();
+                    self.begin_quoted_part();
                     if let Some(state) = self.quoted.last_mut() {
                         *state = !*state;
                     }
@@ -183,7 +186,7 @@ impl<'a> ScriptReader<'a> {
 
     /// The rest of `'…'`, or of `$'…'`, which has escapes.
     fn read_single_quotes(&mut self, has_escapes: bool) {
-        self.begin_word();
+        self.begin_quoted_part();
         while let Some(inner) = self.letters.next_if(|letter| *letter != '\'') {
             match inner {
                 '\\' if has_escapes => self.read_escaped(),
@@ -196,7 +199,10 @@ impl<'a> ScriptReader<'a> {
     fn read_escaped(&mut self) {
         match self.letters.next() {
             Some('\n') | None => {}
-            Some(escaped) => self.push(escaped),
+            Some(escaped) => {
+                self.begin_quoted_part();
+                self.push(escaped);
+            }
         }
     }
 
@@ -211,8 +217,9 @@ impl<'a> ScriptReader<'a> {
         self.has_open_quote || self.quoted.contains(&true)
     }
 
-    fn begin_word(&mut self) {
+    fn begin_quoted_part(&mut self) {
         self.word.get_or_insert_default();
+        self.has_quoted_part = true;
     }
 
     fn push(&mut self, letter: char) {
@@ -220,6 +227,7 @@ impl<'a> ScriptReader<'a> {
     }
 
     fn end_word(&mut self) {
+        self.has_quoted_part = false;
         let Some(word) = self.word.take() else { return };
         match self.redirection.take() {
             None => self.command.words.push(word),
@@ -229,9 +237,10 @@ impl<'a> ScriptReader<'a> {
     }
 
     fn redirect(&mut self, is_written: bool) {
-        // The number of a descriptor directly before the operator is no argument.
+        // The number of a descriptor directly before the operator is no argument; a quoted one is.
         let is_number = |word: &String| word.bytes().all(|letter| letter.is_ascii_digit());
-        if self.redirection.is_none() && self.word.as_ref().is_some_and(is_number) {
+        let is_descriptor = !self.has_quoted_part && self.word.as_ref().is_some_and(is_number);
+        if self.redirection.is_none() && is_descriptor {
             self.word = None;
         }
         self.end_word();
