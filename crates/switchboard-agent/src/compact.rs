@@ -4,6 +4,9 @@
 use crate::conversation::{ContentPart, Conversation, HistoryEntry, UserMessage};
 use crate::usage::TokenEstimate;
 
+/// How many tokens a summary may have at least, also where answers are limited to fewer.
+pub(crate) const SUMMARY_TOKENS: u32 = 4096;
+
 /// The request for a summary.
 const SUMMARY_REQUEST: &str = "Summarise this conversation so that it can be continued from the \
     summary alone. Keep: what the person wants and decided, what was done and found out, names of \

@@ -132,6 +132,18 @@ impl HttpModel {
         self.lock_refusals().clone()
     }
 
+    /// The same model with other settings, and what is known about its tools.
+    fn with_settings(&self, settings: ModelSettings) -> Self {
+        Self {
+            settings,
+            limits: self.limits.clone(),
+            wire: self.wire,
+            http: self.http.clone(),
+            refusals: Mutex::new(self.refusals()),
+            store: self.store.clone(),
+        }
+    }
+
     fn lock_refusals(&self) -> std::sync::MutexGuard<'_, RefusalMemory> {
         lock(&self.refusals)
     }
@@ -244,14 +256,16 @@ impl Model for HttpModel {
         settings.max_output_tokens = Some(configured.min(max_output_tokens));
         // Anthropic reserves room beside the thoughts: then the answer could be longer.
         settings.thinking_tokens = None;
-        Some(Box::new(Self {
-            settings,
-            limits: self.limits.clone(),
-            wire: self.wire,
-            http: self.http.clone(),
-            refusals: Mutex::default(),
-            store: None,
-        }))
+        Some(Box::new(self.with_settings(settings)))
+    }
+
+    fn with_room_for(&self, output_tokens: u32) -> Option<Box<dyn Model>> {
+        let configured = self.settings.max_output_tokens?;
+        let settings = ModelSettings {
+            max_output_tokens: Some(output_tokens),
+            ..self.settings.clone()
+        };
+        (configured < output_tokens).then(|| Box::new(self.with_settings(settings)) as _)
     }
 
     fn forget_refusals(&self) {

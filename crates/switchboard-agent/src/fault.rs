@@ -73,7 +73,7 @@ pub enum FaultKind {
     InvalidRequest,
     /// The answer is not what the wire describes, or too large.
     Unreadable,
-    /// The model was asked for a summary of the conversation, and wrote none.
+    /// The model was asked for a summary of the conversation, and wrote none that can be used.
     NoSummary,
 }
 
@@ -150,7 +150,7 @@ impl fmt::Display for ModelFault {
             FaultKind::UnknownModel => "the vendor does not have this model",
             FaultKind::InvalidRequest => "the vendor does not accept the request",
             FaultKind::Unreadable => "the answer is not what the vendor's API describes",
-            FaultKind::NoSummary => "the model wrote no summary of the conversation",
+            FaultKind::NoSummary => "there is no summary of the conversation",
         })?;
         if let Some(status) = self.details.status {
             write!(f, " (HTTP {status})")?;

@@ -42,6 +42,12 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// The same model with a limit of at least this many tokens in an answer; `None` if its answers
+    /// may have as many already.
+    fn with_room_for(&self, _output_tokens: u32) -> Option<Box<dyn Model>> {
+        None
+    }
+
     /// Forgets which tools the vendor refused, so that the next request has them again.
     fn forget_refusals(&self) {}
 }

@@ -452,10 +452,10 @@ async fn a_failed_summary_leaves_a_conversation_that_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_is_cut_off_or_refused_replaces_nothing() {
     let mut world = World::new("", |_| Vec::new()).await;
-    for finish in [
-        FinishReason::Length,
-        FinishReason::Refused,
-        FinishReason::Other,
+    for (finish, reason) in [
+        (FinishReason::Length, "it was cut off at the limit"),
+        (FinishReason::Refused, "refused to write it"),
+        (FinishReason::Other, "stopped before its end"),
     ] {
         let settings = DemoModel.settings().clone();
         let finish = Some(finish);
@@ -465,6 +465,7 @@ async fn a_summary_that_is_cut_off_or_refused_replaces_nothing() {
         let before = world.agent.history().clone();
         let fault = world.agent.compact(&mut |_| {}).await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::NoSummary);
+        assert!(fault.message.contains(reason), "{fault}");
         assert_eq!(world.agent.history(), &before);
     }
     world.host.stop().await;

@@ -108,9 +108,8 @@ impl Agent {
         self.count(turn.usage, cost);
         run.add_cost(turn.usage, cost);
         let text = turn.text();
-        let is_whole = matches!(turn.finish, FinishReason::Done | FinishReason::Calls);
-        if text.trim().is_empty() || !is_whole {
-            return Err(ModelFault::new(FaultKind::NoSummary, ""));
+        if let Some(reason) = why_unusable(&turn, &text) {
+            return Err(ModelFault::new(FaultKind::NoSummary, reason));
         }
         self.conversation.replace_by_summary(replaced, text.clone());
         self.recorder.record(&SessionRecord::Summary {
@@ -139,6 +138,12 @@ impl Agent {
         mut count: usize,
         sink: EventSink<'_>,
     ) -> Result<(usize, ModelTurn), ModelFault> {
+        let context = self.context_tokens().unwrap_or(u64::MAX);
+        let least = u64::from(compact::SUMMARY_TOKENS).min(context / 4);
+        let model = self
+            .model
+            .with_room_for(least.try_into().unwrap_or(u32::MAX));
+        let model = model.as_deref().unwrap_or(&*self.model);
         loop {
             let request = compact::summary_request(&self.conversation, count);
             // The text of a summary is not an answer to the person.
@@ -147,7 +152,7 @@ impl Agent {
                 event => sink(AgentEvent::Model(event)),
             };
             let context = self.turn_context(&request);
-            match self.model.turn(context, &mut show).await {
+            match model.turn(context, &mut show).await {
                 Ok(turn) => return Ok((count, turn)),
                 Err(ModelFault {
                     kind: FaultKind::ContextOverflow { .. },
@@ -155,6 +160,19 @@ impl Agent {
                 }) if count > 1 => count /= 2,
                 Err(fault) => return Err(fault),
             }
+        }
+    }
+}
+
+/// Why a turn is no summary.
+fn why_unusable(turn: &ModelTurn, text: &str) -> Option<&'static str> {
+    match turn.finish {
+        FinishReason::Length => Some("it was cut off at the limit of tokens for an answer"),
+        FinishReason::Refused => Some("the model or its vendor refused to write it"),
+        FinishReason::Other => Some("the model stopped before its end"),
+        FinishReason::Done | FinishReason::Calls => {
+            let is_empty = text.trim().is_empty();
+            is_empty.then_some("the model wrote nothing")
         }
     }
 }
