@@ -65,7 +65,8 @@ impl Agent {
         self.forget_prefix();
     }
 
-    /// Continues in a copy of the session; the session itself stays unchanged. Returns the id of the
+    /// Continues in a copy of the session; the session itself stays unchanged. The copy also has what
+    /// could not be written to the session. Returns the id of the
     /// copy, or `None` if nothing was recorded.
     ///
     /// # Errors
@@ -73,15 +74,7 @@ impl Agent {
     /// [`SessionError`] if the copy cannot be written: then the session continues in its file.
     pub fn fork(&mut self) -> Result<Option<String>, SessionError> {
         self.close_turn();
-        let had_failed = self.recorder.has_failed();
-        let fork = self.recorder.fork()?.map(|header| header.id.clone());
-        if had_failed {
-            // The model and the tools may not be in the file.
-            self.recorded_model = None;
-            self.tools.renew(self.model.settings());
-            self.forget_prefix();
-        }
-        Ok(fork)
+        Ok(self.recorder.fork()?.map(|header| header.id.clone()))
     }
 
     /// Copies the session into a new file. Returns `false` where nothing was recorded.

@@ -103,7 +103,8 @@ impl SessionHeader {
     }
 }
 
-/// A path as it can be stored: one that is not Unicode is escaped, so that no two become the same.
+/// A path as it can be stored and compared: one that is not Unicode is escaped. It is the same as that
+/// of another folder only if this is named as the escaped one reads.
 pub(super) fn storable(path: PathBuf) -> PathBuf {
     match path.to_str() {
         Some(_) => path,

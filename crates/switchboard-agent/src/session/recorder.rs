@@ -15,8 +15,10 @@ pub(crate) struct SessionRecorder {
     file: Option<SessionFile>,
     /// The body of the last request that was recorded.
     last_body: String,
-    /// Why nothing more is recorded. A file with a gap could not be continued.
-    failed: bool,
+    /// The records since the first one that could not be written. The file gets none of them, since
+    /// one with a gap could not be continued; the next fork gets them all.
+    unwritten: Vec<SessionRecord>,
+    /// Why writing failed.
     error: Option<SessionError>,
 }
 
@@ -41,7 +43,7 @@ impl SessionRecorder {
     pub(crate) fn resume(&mut self, file: SessionFile, last_body: String) {
         self.file = Some(file);
         self.last_body = last_body;
-        self.failed = false;
+        self.unwritten.clear();
     }
 
     pub(crate) fn header(&self) -> Option<&SessionHeader> {
@@ -52,20 +54,24 @@ impl SessionRecorder {
         self.file.as_ref().map(SessionFile::path)
     }
 
-    /// Whether the beginning of the session is in the file.
+    /// Whether there is a file or a place for one.
     pub(crate) fn is_recording(&self) -> bool {
-        !self.failed && (self.file.is_some() || self.store.is_some())
+        self.file.is_some() || self.store.is_some()
     }
 
     pub(crate) fn record(&mut self, record: &SessionRecord) {
         if !self.is_recording() {
             return;
         }
-        let appended = self.open().and_then(|file| file.append(record));
-        if let Err(error) = appended {
-            self.failed = true;
-            self.error = Some(error);
+        let has_failed = !self.unwritten.is_empty();
+        if !has_failed {
+            let appended = self.open().and_then(|file| file.append(record));
+            self.error = match appended {
+                Ok(()) => return,
+                Err(error) => Some(error),
+            };
         }
+        self.unwritten.push(record.clone());
     }
 
     pub(crate) fn record_request(&mut self, request: WireRequest) {
@@ -81,27 +87,26 @@ impl SessionRecorder {
         self.error.take()
     }
 
-    /// Whether a write failed, so that nothing is recorded until the next copy.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed
-    }
-
-    /// Continues in a copy, also after a failed write: what was not written is missing in it. `None`
-    /// if nothing was recorded.
+    /// Continues in a copy, which also gets what could not be written. `None` if nothing was
+    /// recorded.
     pub(crate) fn fork(&mut self) -> Result<Option<&SessionHeader>, SessionError> {
-        let Some(file) = &mut self.file else {
-            return Ok(None);
-        };
-        let own_folder = file.path().parent().map(Path::to_owned);
-        let store = self.store.as_ref().map(|store| store.folder().to_owned());
-        if let Some(folder) = store.or(own_folder) {
-            *file = file.fork(&folder)?;
-            if std::mem::take(&mut self.failed) {
-                // The last body may not be in the file.
-                self.last_body.clear();
+        let mut fork = match (&mut self.file, &self.store) {
+            (Some(file), store) => {
+                let own_folder = file.path().parent().map(Path::to_owned);
+                let store = store.as_ref().map(|store| store.folder().to_owned());
+                file.fork(&store.or(own_folder).unwrap_or_default())?
             }
+            (None, Some(store)) if !self.unwritten.is_empty() => store.create()?,
+            (None, _) => return Ok(None),
+        };
+        let mut records = self.unwritten.iter();
+        if let Err(error) = records.try_for_each(|record| fork.append(record)) {
+            // The session itself has as much. If it cannot be removed, it stays as a shorter copy.
+            let _ = std::fs::remove_file(fork.path());
+            return Err(error);
         }
-        Ok(Some(file.header()))
+        self.unwritten.clear();
+        Ok(Some(self.file.insert(fork).header()))
     }
 
     /// Copies what was recorded into a new file.

@@ -300,7 +300,7 @@ fn a_fork_has_complete_lines_alone() {
 }
 
 #[test]
-fn a_fork_after_a_failed_write_is_recorded() {
+fn a_fork_after_a_failed_write_has_the_whole_conversation() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = SessionStore::new(folder.path(), None);
     let path = write(folder.path(), &[user("a")]);
@@ -310,13 +310,17 @@ fn a_fork_after_a_failed_write_is_recorded() {
     recorder.resume(file, String::new());
     recorder.record(&user("lost"));
     assert!(recorder.take_error().is_some());
+    // The reason is reported once.
+    recorder.record(&user("lost, too"));
+    assert!(recorder.take_error().is_none());
     recorder.fork().expect("a fork").expect("a header");
     recorder.record(&user("b"));
     let fork = recorder.path().expect("a path").to_owned();
     drop(recorder);
     let loaded = SessionFile::load(&fork).expect("a session");
     let entry = |text: &str| HistoryEntry::User(UserMessage::text(text));
-    assert_eq!(loaded.conversation.entries(), [entry("a"), entry("b")]);
+    let whole = ["a", "lost", "lost, too", "b"].map(entry);
+    assert_eq!(loaded.conversation.entries(), whole);
 }
 
 #[test]
