@@ -83,6 +83,22 @@ impl Failure {
         }
     }
 
+    /// A failed call of a tool. Unless its server has answered, which says itself what it did, the
+    /// person is warned that the tool may have run.
+    pub(crate) fn of_call(error: CallError) -> Self {
+        let may_have_run = error.may_have_run();
+        let failure = Self::from(error);
+        if !may_have_run || failure.code != Code::Unreachable {
+            return failure;
+        }
+        let warning = "the call may have been executed: check before you repeat it";
+        let hint = match &failure.hint {
+            Some(hint) => format!("{hint}; {warning}"),
+            None => warning.to_owned(),
+        };
+        failure.hint(hint)
+    }
+
     /// The sentence with its hint.
     pub(crate) fn as_line(&self) -> String {
         match &self.hint {
@@ -168,7 +184,6 @@ fn usage_message(text: &str) -> String {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let message = error.to_string();
-        let may_have_run = error.may_have_run();
         match error {
             CallError::Unresolved { name, why } => {
                 let nearest = match why {
@@ -213,18 +228,12 @@ impl From<CallError> for Failure {
                 ..
             } => {
                 let code = code_of_fault(&fault);
-                // A server that has answered says itself what it did.
-                let is_unknown = may_have_run && code == Code::Unreachable;
-                let warning = "the call may have been executed: check before you repeat it";
-                let hint = match &fault {
-                    RequestFault::Transport(TransportFault::Lost(_)) => Some(warning.to_owned()),
-                    fault if lacks_capability(fault) => Some(
+                let hint = match lacks_capability(&fault) {
+                    true => Some(
                         "the server requires a client capability that is not offered here"
                             .to_owned(),
                     ),
-                    _ => hint
-                        .and_then(|hint| hints::describe(hint, &server, None))
-                        .or_else(|| is_unknown.then(|| warning.to_owned())),
+                    false => hint.and_then(|hint| hints::describe(hint, &server, None)),
                 };
                 Self {
                     hint,
@@ -299,19 +308,17 @@ impl From<ConfigErrors> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let is_full = matches!(&error, StoreError::Io { source, .. }
-            if source.kind() == std::io::ErrorKind::StorageFull);
-        let message = match &error {
-            StoreError::Io { path, source } => {
-                let path = Untrusted::new(path.display().to_string());
-                format!(
-                    "the state folder cannot be used: {}: {source}",
-                    path.for_terminal_line()
-                )
-            }
-            _ => error.to_string(),
+        let shown = |text: String| Untrusted::new(text).for_terminal_line().to_string();
+        let StoreError::Io { path, source } = &error else {
+            return Self::new(Code::Usage, shown(error.to_string()));
         };
-        Self::new(Code::Usage, message).hint(match is_full {
+        let path = shown(path.display().to_string());
+        let is_full = source.kind() == std::io::ErrorKind::StorageFull;
+        Self::new(
+            Code::Usage,
+            format!("the state folder cannot be used: {path}: {source}"),
+        )
+        .hint(match is_full {
             true => "make room, or set XDG_STATE_HOME",
             false => "check its permissions, or set XDG_STATE_HOME",
         })
@@ -361,6 +368,32 @@ mod tests {
             "error: invalid value 'x' for '--wait <SECS>': expected a number\n\nFor more information, try '--help'.\n",
             "invalid value 'x' for '--wait <SECS>': expected a number",
         );
+    }
+
+    #[test]
+    fn a_call_that_may_have_run_says_so_and_another_request_does_not() {
+        let late = || CallError::Request {
+            server: switchboard::name::ServerName::new("s").unwrap(),
+            fault: RequestFault::Closed("it exited".into()),
+            detail: None,
+            hint: Some(switchboard::Hint::CheckToken),
+        };
+        let hint = "check `bearer_token` of its entry";
+        assert_eq!(Failure::from(late()).hint.as_deref(), Some(hint));
+        let expected =
+            format!("{hint}; the call may have been executed: check before you repeat it");
+        assert_eq!(Failure::of_call(late()).hint, Some(expected));
+    }
+
+    #[test]
+    fn only_an_error_of_the_file_system_blames_the_state_folder() {
+        let damaged = Failure::from(StoreError::Damaged {
+            path: "a\u{1b}".into(),
+            kept_as: "b".into(),
+        });
+        assert_eq!(damaged.hint, None);
+        assert!(!damaged.message.contains('\u{1b}'), "{damaged:?}");
+        assert_eq!(Failure::from(StoreError::Failed).hint, None);
     }
 
     #[test]

@@ -135,7 +135,8 @@ fn a_typing_error_gets_a_suggestion() {
             "--yes",
         ],
         3,
-        "error: server \"demo\": not completed within 300 ms; raise the limit with --timeout SECS, or with `call_timeout_max` in its entry",
+        "error: server \"demo\": not completed within 300 ms; raise the limit with --timeout SECS, or with `call_timeout_max` in its entry; \
+         the call may have been executed: check before you repeat it",
     );
 }
 

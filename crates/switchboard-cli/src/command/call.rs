@@ -114,7 +114,8 @@ pub(crate) fn run(options: &Options, args: &CallArgs) -> Result<u8, Failure> {
                 notices::with_server_log(host, &tool.id.server, level, call).await
             }
         };
-        print_outcome(&tool, &result?, options.json, paths, args.save.as_deref())
+        let result = result.map_err(Failure::of_call)?;
+        print_outcome(&tool, &result, options.json, paths, args.save.as_deref())
     })
 }
 

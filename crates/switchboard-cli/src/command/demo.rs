@@ -128,7 +128,7 @@ async fn run_as_json(host: &Host, options: &Options) -> Result<u8, Failure> {
             Err(error @ CallError::Denied { .. }) => {
                 format!("\"denied\":{}", serde_json::Value::from(error.to_string()))
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(Failure::of_call(error)),
         };
         let name = serde_json::Value::from(name);
         calls.push(format!(
@@ -175,7 +175,7 @@ async fn run_call(host: &Host, server: &ServerName) -> Result<(), Failure> {
         }
         // Declining is part of the demo.
         Err(error @ CallError::Denied { .. }) => output::print(&format!("The decision: {error}\n")),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(Failure::of_call(error)),
     }
 }
 
