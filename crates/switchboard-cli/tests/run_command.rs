@@ -252,6 +252,18 @@ fn a_line_of_a_pipe_that_is_not_text_ends_the_conversation_with_an_error() {
     assert_eq!(ran.stdout.matches("/mcp [ACTION").count(), 1, "{ran:?}");
 }
 
+/// Also where a prompt's argument is asked for.
+#[test]
+fn an_answer_that_is_not_text_ends_the_conversation_with_an_error() {
+    let home = Home::with_demo("[permissions]\nallow = ['demo']\n");
+    // A call waits for its server.
+    let input = b"/call demo/echo message=up\n/review\n\xff\n";
+    let ran = with_input(&home, &["chat"], input);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("stdin, line 3"), "{ran:?}");
+    assert!(ran.stderr.contains("the prompt needs"), "{ran:?}");
+}
+
 #[test]
 fn a_vendor_without_a_key_is_not_asked() {
     let words = ["run", "-p", "hello", "--model", "anthropic/x"];

@@ -30,6 +30,8 @@ pub(super) struct Input {
     queued: VecDeque<String>,
     /// Typed ahead and not entered.
     draft: String,
+    /// Why nothing more can be read, where a question met it: the next input says so.
+    unreadable: Option<String>,
 }
 
 enum InputSource {
@@ -57,6 +59,7 @@ impl Input {
             interrupts,
             queued: VecDeque::new(),
             draft: String::new(),
+            unreadable: None,
         }
     }
 
@@ -70,6 +73,9 @@ impl Input {
         if let Some(line) = self.queued.pop_front() {
             screen::print(&format!("> {}\n", escaped(&line)));
             return InputEvent::Line(line);
+        }
+        if let Some(reason) = self.unreadable.take() {
+            return InputEvent::Unreadable(reason);
         }
         match &mut self.source {
             InputSource::Lines(lines) => tokio::select! {
@@ -92,6 +98,10 @@ impl Input {
         screen::print(&format!("{question}\n"));
         match self.next(self.mode.get()).await {
             InputEvent::Line(line) => Some(line.trim().to_owned()),
+            InputEvent::Unreadable(reason) => {
+                self.unreadable = Some(reason);
+                None
+            }
             _ => None,
         }
     }

@@ -1,6 +1,9 @@
 //! `/tools`, `/call` and `/resources`: what servers offer, and a call by the person.
 
+use serde_json::json;
 use switchboard::call::Call;
+use switchboard::catalog::Tool;
+use switchboard::wire::RawJson;
 use switchboard_agent::Agent;
 use switchboard_agent::agent::TreatedTool;
 
@@ -60,7 +63,7 @@ impl Chat<'_> {
         if treated.is_empty() {
             return String::new();
         }
-        let mut text = "\nNot as the model's vendor accepts it:\n".to_owned();
+        let mut text = "\nTools that the model's vendor does not accept as they are:\n".to_owned();
         for row in treated {
             let name = calls::tool_name(&row.server, &row.tool);
             let done = escaped(&describe_treatment(&row.treatment));
@@ -81,17 +84,27 @@ impl Chat<'_> {
             .map(|pair| coerce::pair(pair))
             .collect::<Result<_, _>>()
             .map_err(|error| Failure::new(Code::Usage, escaped(&error)))?;
+        self.call_by_name(name, |tool| call::build_arguments(tool, None, &pairs))
+            .await
+    }
+
+    /// Calls a tool by its name, with arguments that are built once the tool is known.
+    async fn call_by_name(
+        &mut self,
+        name: &str,
+        build_arguments: impl FnOnce(&Tool) -> Result<RawJson, Failure>,
+    ) -> Result<Next, Failure> {
         let work = async {
             let server = name
                 .split_once('/')
                 .and_then(|(name, _)| self.host.server(name));
             let server = server.as_ref().map(|server| &server.config.name);
             let tool = call::find_tool(self.host, name, server, self.options).await?;
-            let arguments = call::build_arguments(&tool, None, &pairs)?;
+            let arguments = build_arguments(&tool)?;
             let shown = calls::tool_name(tool.id.server.as_str(), tool.id.tool.as_wire());
             progress::show(format!("calling {shown} · Ctrl-C stops"));
-            let call = Call::new(&**name, arguments).caller(self.caller.clone());
-            let result = self.host.call_with(call).await?;
+            let call = Call::new(name, arguments).caller(self.caller.clone());
+            let result = self.host.call_with(call).await.map_err(Failure::of_call)?;
             progress::clear();
             call::print_outcome(&tool, &result, false, self.paths, None)
         };
@@ -106,8 +119,9 @@ impl Chat<'_> {
         if command.is_empty() {
             return Err(Failure::new(Code::Usage, "no command is given").hint("write `!COMMAND`"));
         }
-        self.call_tool(&["Bash".to_owned(), format!("command={command}")])
-            .await
+        // Not as `command=…`: there a value that begins with `@` names a file.
+        let arguments = RawJson::from_value(&json!({ "command": command }));
+        self.call_by_name("Bash", |_| Ok(arguments)).await
     }
 
     pub(in super::super) fn resources(&self, words: &[String]) -> Result<(), Failure> {
