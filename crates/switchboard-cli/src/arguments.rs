@@ -153,6 +153,14 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether it ends by itself. The others run until a person or a client ends them.
+    pub(crate) fn ends_by_itself(&self) -> bool {
+        !matches!(
+            self,
+            Self::Attach(_) | Self::Chat(_) | Self::Serve(_) | Self::Watch(_)
+        )
+    }
+
     /// Runs the command, and returns the exit code.
     pub(crate) fn run(self, options: &Options) -> Result<u8, Failure> {
         match self {

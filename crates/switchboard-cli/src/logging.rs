@@ -10,9 +10,9 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Known once the configuration is read.
 static SECRETS: OnceLock<Redactor> = OnceLock::new();
 
-/// Starts logging at a level: 0 warnings, 1 info, 2 debug, 3 trace. With `--json`, warnings that
-/// nobody asked for by `-v` are notices: a failure is one line on stderr.
-pub(crate) fn start(verbosity: u8, json: bool) {
+/// Starts logging at a level: 0 warnings, 1 info, 2 debug, 3 trace. Where notices are held
+/// back, warnings that nobody asked for by `-v` are notices: a failure is one line on stderr.
+pub(crate) fn start(verbosity: u8, holds_notices: bool) {
     // Other crates log at a lower level: some log whole results.
     let filter = match verbosity {
         0 => "error,switchboard=warn",
@@ -23,7 +23,7 @@ pub(crate) fn start(verbosity: u8, json: bool) {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
         .with_writer(RedactingWriter {
-            as_notices: json && verbosity == 0,
+            as_notices: holds_notices && verbosity == 0,
         })
         .with_ansi(false);
     // A second start in one process (tests) keeps the first.

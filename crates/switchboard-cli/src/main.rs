@@ -85,11 +85,12 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<u8, Failure> {
     let Arguments { options, command } = arguments;
-    if options.json {
+    let command = command.unwrap_or_default();
+    let holds_notices = options.json && command.ends_by_itself();
+    if holds_notices {
         output::hold_notices();
     }
-    logging::start(options.verbosity(), options.json);
-    let command = command.unwrap_or_default();
+    logging::start(options.verbosity(), holds_notices);
     hints::start(&options, &command);
     command.run(&options)
 }

@@ -19,13 +19,42 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 /// The style of notices.
 const NOTICE: Style = AnsiColor::Yellow.on_default();
 
-/// With `--json`, notices are held back until the outcome is known, so that a failure is one JSON
-/// line on stderr.
+/// With `--json`, a command that ends by itself holds notices back until the outcome is known, so that
+/// a failure is one JSON line on stderr.
 static HOLD_NOTICES: AtomicBool = AtomicBool::new(false);
-static HELD_NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static HELD_NOTICES: Mutex<HeldLines> = Mutex::new(HeldLines::new());
 const MAX_HELD_NOTICES: usize = 1000;
 /// Notices that were printed: the same line is not repeated.
 static PRINTED_NOTICES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Lines that are held back. Those beyond the limit are only counted.
+struct HeldLines {
+    lines: Vec<String>,
+    left_out: usize,
+}
+
+impl HeldLines {
+    const fn new() -> Self {
+        Self {
+            lines: Vec::new(),
+            left_out: 0,
+        }
+    }
+
+    fn push(&mut self, line: &str) {
+        match self.lines.len() < MAX_HELD_NOTICES {
+            true => self.lines.push(line.to_owned()),
+            false => self.left_out += 1,
+        }
+    }
+
+    /// The lines, and one about those that were left out.
+    fn into_lines(self) -> Vec<String> {
+        let mut lines = self.lines;
+        lines.extend((self.left_out > 0).then(|| format!("{} more", self.left_out)));
+        lines
+    }
+}
 
 /// Prints text for a person on stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -179,16 +208,14 @@ pub(crate) fn log(line: String) {
     }
 }
 
-/// Holds a line back, if lines are held back. Those beyond the limit are dropped.
+/// Holds a line back, if lines are held back.
 fn hold(line: &str) -> bool {
     let holds = HOLD_NOTICES.load(Ordering::Relaxed);
     if holds {
         let mut held = HELD_NOTICES
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if held.len() < MAX_HELD_NOTICES {
-            held.push(line.to_owned());
-        }
+        held.push(line);
     }
     holds
 }
@@ -200,11 +227,10 @@ pub(crate) fn hold_notices() {
 
 /// The notices that were held back.
 pub(crate) fn take_held_notices() -> Vec<String> {
-    std::mem::take(
-        &mut *HELD_NOTICES
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner),
-    )
+    let mut held = HELD_NOTICES
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    std::mem::replace(&mut *held, HeldLines::new()).into_lines()
 }
 
 /// Prints one line on stderr, and ignores failures: there is nowhere to report them.
@@ -297,6 +323,17 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(raw).unwrap()
         );
         assert!(escaped.contains("1.50"), "number text stays: {escaped}");
+    }
+
+    #[test]
+    fn lines_beyond_the_limit_of_held_notices_are_counted() {
+        let mut held = HeldLines::new();
+        (0..MAX_HELD_NOTICES).for_each(|_| held.push("line"));
+        held.push("one");
+        held.push("another");
+        let lines = held.into_lines();
+        assert_eq!(lines.len(), MAX_HELD_NOTICES + 1);
+        assert_eq!(lines.last().unwrap(), "2 more");
     }
 
     #[test]
