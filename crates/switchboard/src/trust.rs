@@ -131,7 +131,7 @@ pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptEr
     }
     let accepted = StoredAcceptance {
         server: disclosure.name.to_string(),
-        // Only to be shown: the key covers the exact path.
+        // It may be lossy, for display and for `accepted_entries`: the key covers the exact path.
         file: disclosure.file.to_string_lossy().into_owned().into(),
         key: disclosure.key.to_hex(),
         lines: disclosure.stored_lines.clone(),

@@ -10,7 +10,7 @@ use crate::store::{Store, StoreError, StoreTable};
 pub struct AcceptedEntry {
     /// The server's name.
     pub server: String,
-    /// The entry's file.
+    /// The entry's file; a path that is not Unicode has replacement characters.
     pub file: PathBuf,
     /// What was accepted, one fact per line, without secrets.
     pub lines: Vec<String>,

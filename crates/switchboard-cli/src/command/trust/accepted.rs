@@ -176,7 +176,8 @@ impl AcceptedState {
         for name in names {
             let path = std::path::absolute(name).unwrap_or_default();
             let path = path.canonicalize().unwrap_or(path);
-            let entries = self.entries.iter().filter(|entry| entry.file == path);
+            let file = as_stored(&path);
+            let entries = self.entries.iter().filter(|entry| entry.file == file);
             let of_file: Vec<_> = entries.collect();
             let permissions: Vec<_> = self.permissions_of(&path).collect();
             if self.folders.contains(&path) {
@@ -226,9 +227,10 @@ impl AcceptedState {
             .iter()
             .filter(|entry| entry.server == name)
             .collect();
+        let project = as_stored(&self.paths.project);
         let of_project = of_name
             .iter()
-            .filter(|entry| entry.file.starts_with(&self.paths.project));
+            .filter(|entry| entry.file.starts_with(&project));
         let found = match of_project.collect::<Vec<_>>().as_slice() {
             [one] => Some(**one),
             [] if of_name.len() == 1 => Some(of_name[0]),
@@ -264,6 +266,11 @@ pub(super) fn accept_folder(options: &Options) -> Result<u8, Failure> {
         ))?;
     }
     Ok(0)
+}
+
+/// A path as acceptances contain it: Unicode, if need be with replacement characters.
+fn as_stored(path: &Path) -> PathBuf {
+    path.to_string_lossy().into_owned().into()
 }
 
 fn shown(path: &Path) -> String {
