@@ -361,6 +361,21 @@ fn goose_and_continue_have_their_entry_in_yaml() {
             .stdout
             .contains("already installed")
     );
+    // What a person added stays.
+    let own = machine.text(file);
+    let changed = format!("{own}    env: {{\"A\": \"1\"}}\n");
+    std::fs::write(machine.home.path(file), &changed).unwrap();
+    let refused = machine.run(&["install", "continue", "--http"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("`--force` replaces"), "{refused:?}");
+    let left = machine.run(&["uninstall", "continue"]);
+    assert!(left.stdout.contains("was changed since"), "{left:?}");
+    assert_eq!(machine.text(file), changed);
+    // Another program or URL is no change.
+    let moved = own.replace(PROGRAM, "/old/switchboard");
+    std::fs::write(machine.home.path(file), &moved).unwrap();
+    machine.done(&["install", "continue"]);
+    assert_eq!(machine.text(file), own);
     machine.done(&["uninstall", "continue"]);
     assert!(!machine.home.path(file).exists());
 }

@@ -147,7 +147,7 @@ fn servers_that_a_client_still_starts_itself_are_named_and_can_be_moved() {
     assert!(
         again
             .stderr
-            .contains("they are already in your switchboard.toml: remove them from that file"),
+            .contains("already in your switchboard.toml: remove "),
         "{again:?}"
     );
     std::fs::remove_file(home.path("project/.mcp.json")).unwrap();

@@ -103,12 +103,7 @@ impl ClientFile {
             (FileChange::Install { force: false, .. }, Some(_))
                 if ownership == Some(Ownership::Changed) =>
             {
-                let fact = format!(
-                    "has an entry \"{ENTRY_NAME}\" that was changed since `install` wrote it"
-                );
-                Err(self
-                    .failed(&fact)
-                    .hint("`--force` replaces it, with what was added"))
+                Err(self.entry_changed())
             }
             (FileChange::Install { fields, .. }, _) => {
                 Ok(Plan::Write(self.with_entry(text, fields)?))
@@ -117,9 +112,7 @@ impl ClientFile {
             (FileChange::Uninstall { force }, Some(entry)) => match ownership {
                 Some(Ownership::Ours) => self.plan_removal(text, &entry),
                 _ if *force => self.plan_removal(text, &entry),
-                Some(Ownership::Changed) => Ok(Plan::Left(
-                    "its entry was changed since; `--force` removes it".to_owned(),
-                )),
+                Some(Ownership::Changed) => Ok(left_changed()),
                 _ => Ok(Plan::Left(format!(
                     "its entry \"{ENTRY_NAME}\" was not written by `install`; `--force` removes it"
                 ))),
@@ -260,21 +253,59 @@ impl ClientFile {
 
     /// For a client that reads a folder, where our entry is a file of its own.
     fn plan_own_file(&self, change: &FileChange) -> Result<Plan, Failure> {
-        let is_ours = |text: &String| text.starts_with(OWN_FILE);
-        match (change, &self.text) {
-            (FileChange::Install { fields, .. }, Some(text)) if *text == own_file(fields) => {
+        let ownership = self.text.as_ref().map(|text| self.own_file_ownership(text));
+        match (change, ownership) {
+            (FileChange::Install { fields, .. }, Some(_))
+                if self.text.as_ref() == Some(&own_file(fields)) =>
+            {
                 Ok(Plan::Unchanged)
             }
-            (FileChange::Install { force: false, .. }, Some(text)) if !is_ours(text) => {
+            (FileChange::Install { force: false, .. }, Some(Ownership::Foreign)) => {
                 Err(self.name_in_use())
+            }
+            (FileChange::Install { force: false, .. }, Some(Ownership::Changed)) => {
+                Err(self.entry_changed())
             }
             (FileChange::Install { fields, .. }, _) => Ok(Plan::Write(own_file(fields))),
             (FileChange::Uninstall { .. }, None) => Ok(Plan::NotInstalled),
-            (FileChange::Uninstall { .. }, Some(text)) if is_ours(text) => Ok(Plan::Delete),
-            (FileChange::Uninstall { .. }, Some(_)) => Ok(Plan::Left(
+            (FileChange::Uninstall { force: false }, Some(Ownership::Changed)) => {
+                Ok(left_changed())
+            }
+            (FileChange::Uninstall { .. }, Some(Ownership::Foreign)) => Ok(Plan::Left(
                 "it was not written by `install`; remove it by hand".to_owned(),
             )),
+            (FileChange::Uninstall { .. }, Some(_)) => Ok(Plan::Delete),
         }
+    }
+
+    /// Who wrote the text of such a file.
+    fn own_file_ownership(&self, text: &str) -> Ownership {
+        if !text.starts_with(OWN_FILE) {
+            return Ownership::Foreign;
+        }
+        let document = self.address(&[]).value_at(text, &[]).ok().flatten();
+        let entry = document.and_then(|mut document| {
+            let mut entry = document.pointer_mut("/mcpServers/0")?.take();
+            let headers = entry
+                .pointer_mut("/requestOptions/headers")
+                .map(Value::take);
+            if let (Some(headers), Some(fields)) = (headers, entry.as_object_mut()) {
+                fields.insert("headers".to_owned(), headers);
+            }
+            Some(entry)
+        });
+        let fields = entry.and_then(|entry| entry::written_fields(self.client, &entry));
+        match fields.is_some_and(|fields| own_file(&fields) == text) {
+            true => Ownership::Ours,
+            false => Ownership::Changed,
+        }
+    }
+
+    fn entry_changed(&self) -> Failure {
+        let fact =
+            format!("has an entry \"{ENTRY_NAME}\" that was changed since `install` wrote it");
+        self.failed(&fact)
+            .hint("`--force` replaces the entry; the added fields are lost")
     }
 
     fn name_in_use(&self) -> Failure {
@@ -300,6 +331,10 @@ impl ClientFile {
             format!("{}: {}", self.client.name, lines.join("\n    ")),
         )
     }
+}
+
+fn left_changed() -> Plan {
+    Plan::Left("its entry was changed since; `--force` removes it".to_owned())
 }
 
 fn failure(client: &Client, path: &Path, verb: &str, fault: &io::Error) -> Failure {

@@ -123,7 +123,11 @@ pub(crate) fn advice_on_direct_servers(client: &Client, paths: &Paths) -> Vec<St
         };
         let next = match names.iter().all(is_imported) {
             true => {
-                "they are already in your switchboard.toml: remove them from that file".to_owned()
+                let (are, them) = match names.len() {
+                    1 => ("it is", "it"),
+                    _ => ("they are", "them"),
+                };
+                format!("{are} already in your switchboard.toml: remove {them} from {place}")
             }
             false => format!(
                 "to move them behind the gateway: {}, then remove them from that file",
