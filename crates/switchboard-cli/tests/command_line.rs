@@ -162,6 +162,9 @@ fn a_folder_whose_path_is_not_unicode_is_trusted_by_itself() {
     assert_eq!(run(0, &call).code, Some(0), "{:?}", run(0, &call));
     assert_eq!(run(1, &call).code, Some(5));
     assert_eq!(run(0, &["trust", "--list", "--json"]).code, Some(0));
+    let revoke = ["trust", "--revoke", "switchboard.toml"];
+    assert_eq!(run(0, &revoke).code, Some(0), "{:?}", run(0, &revoke));
+    assert_eq!(run(0, &call).code, Some(5));
     let printed = run(0, &["install", "claude-code", "--print", "--json"]);
     assert_eq!(printed.code, Some(0), "{printed:?}");
 }
@@ -206,13 +209,16 @@ fn s0_36_each_declined_elicitation_has_its_line() {
 fn s0_08_a_variable_that_is_not_unicode_is_named_in_one_notice() {
     let home = Home::with_demo("");
     let mut command = home.command(&["call", "demo/echo", "message=x", "--yes"]);
-    command.env("ODD", OsStr::from_bytes(b"caf\xe9"));
+    // A server gets no variable but those of a short list, so the other one is no news.
+    for variable in ["LC_ODD", "ODD"] {
+        command.env(variable, OsStr::from_bytes(b"caf\xe9"));
+    }
     let ran = ProgramOutput::of(&command.output().unwrap());
     assert_eq!(
         (ran.code, ran.stderr.as_str()),
         (
             Some(0),
-            "variables that are not Unicode, and are not passed to servers: ODD\n"
+            "variables that are not Unicode, and are not passed to servers: LC_ODD\n"
         )
     );
 }

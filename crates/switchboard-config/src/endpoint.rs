@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 
+use super::environment::is_passed_on;
 use super::{Diagnostic, ReferenceSyntax, package_runner};
 use crate::secret::Secret;
 
@@ -84,6 +85,12 @@ impl StdioEndpoint {
             cwd: None,
             syntax: ReferenceSyntax::default(),
         }
+    }
+
+    /// Whether the program gets this variable from the host's environment, if it is set there.
+    pub fn inherits(&self, variable: &str) -> bool {
+        let is_unset = self.unset.iter().any(|unset| unset == variable);
+        (self.inherit_env || is_passed_on(variable)) && !is_unset
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::environment::{Environment, is_passed_on};
+use super::environment::Environment;
 use super::expand::Expansion;
 use super::reference::TextRole;
 use super::sensitive::{is_ordinary, secrets_in_arguments, secrets_of};
@@ -79,8 +79,7 @@ pub fn resolve_launch(
 
     let mut env: BTreeMap<String, Secret> = environment
         .iter()
-        .filter(|(name, _)| endpoint.inherit_env || is_passed_on(name))
-        .filter(|(name, _)| !endpoint.unset.iter().any(|unset| unset == name))
+        .filter(|(name, _)| endpoint.inherits(name))
         .map(|(name, value)| (name.to_owned(), value.clone()))
         .collect();
     env.extend(own);

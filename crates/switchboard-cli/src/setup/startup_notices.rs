@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use switchboard::config::Endpoint;
 use switchboard::name::ServerName;
 use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
@@ -17,8 +18,9 @@ impl Setup {
         &self,
         only: Option<&[ServerName]>,
     ) -> Result<Option<PathBuf>, Failure> {
-        let unreadable = paths::unreadable_variables();
-        if !unreadable.is_empty() && !self.config.servers.is_empty() {
+        let mut unreadable = paths::unreadable_variables();
+        unreadable.retain(|variable| self.has_heir(variable, only));
+        if !unreadable.is_empty() {
             output::notice(&format!(
                 "variables that are not Unicode, and are not passed to servers: {}",
                 escaped(&unreadable.join(", "))
@@ -28,6 +30,15 @@ impl Setup {
         let private_folder = working_folder::private_folder(self, only)?;
         self.print_permission_notices();
         Ok(private_folder)
+    }
+
+    /// Whether a server that may start is a process that inherits this variable.
+    fn has_heir(&self, variable: &str, only: Option<&[ServerName]>) -> bool {
+        let mut servers = self.config.servers.values();
+        servers.any(|server| {
+            only.is_none_or(|only| only.contains(&server.name))
+                && matches!(&server.endpoint, Endpoint::Stdio(stdio) if stdio.inherits(variable))
+        })
     }
 
     /// Prints a notice if nothing is configured or a server is not trusted, unless the command's
