@@ -276,3 +276,23 @@ impl Model for HttpModel {
         memory.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::ModelVendor;
+
+    #[test]
+    fn a_small_limit_on_answers_can_be_raised_and_no_limit_is_lowered() {
+        let mut settings = ModelSettings::new(ModelVendor::OpenAiChat, "m");
+        settings.base_url = Some("http://127.0.0.1:1".to_owned());
+        let room = |configured: Option<u32>| {
+            settings.max_output_tokens = configured;
+            let model = HttpModel::new(settings.clone()).expect("a model");
+            let raised = model.with_room_for(4096);
+            raised.map(|model| model.settings().max_output_tokens)
+        };
+        let found = [None, Some(12), Some(4096), Some(5000)].map(room);
+        assert_eq!(found, [None, Some(Some(4096)), None, None]);
+    }
+}
