@@ -152,6 +152,38 @@ async fn each_subscription_is_a_line_of_the_audit_log() {
     stop(gateway).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_subscription_is_in_the_audit_log_and_not_among_the_requests_of_clients() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    let server = server(&record).on(
+        "resources/subscribe",
+        answer_after(&scratch.path("never"), "{}"),
+    );
+    let entry = server.entry("s").render();
+    let host = host(&scratch, &format!("{ALLOW}{entry}")).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let gateway = Gateway::new(host, operations.settings());
+    let mut client = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"uri": "r:a"});
+    let method = "resources/subscribe";
+    client
+        .send(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+        .await;
+    let is_sent = || Record::read(&record).count(method) == 1;
+    assert!(wait_until(PATIENCE, is_sent));
+    cancel(&mut client, 1).await;
+    until_ended(&mut client, 1).await;
+    let line: Value = serde_json::from_str(&operations.audit().recent(1)[0]).unwrap();
+    assert_eq!(
+        [&line["method"], &line["name"], &line["outcome"]],
+        [method, "r:a", "cancelled"]
+    );
+    let metrics = operations.metrics().text();
+    assert!(!metrics.contains(method), "{metrics}");
+    stop(gateway).await;
+}
+
 /// The end of the server that was replaced comes after the reload, and its successor waits for a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tools_of_a_lazy_server_stay_listed_after_a_reload_that_replaces_it() {
