@@ -339,10 +339,12 @@ pub(crate) async fn listen(
         listeners.insert(guard.number, listener);
     }
     tokio::select! {
+        biased;
+        // First, because a gateway that disconnects its clients also cancels their requests.
+        () = request.client.draining() => {}
         // Nothing is sent for a request that its client has cancelled.
         () = cancel.notified() => return,
         () = responder.outbound.closed() => return,
-        () = request.client.draining() => {}
     }
     let result = listen_result(&responder.id);
     responder.result(&result).await;

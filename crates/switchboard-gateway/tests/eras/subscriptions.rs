@@ -184,6 +184,17 @@ async fn a_cancelled_subscription_is_in_the_audit_log_and_not_among_the_requests
     stop(gateway).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_gets_its_result_when_the_gateway_disconnects_its_clients() {
+    let scratch = Scratch::new();
+    let gateway = gateway(&scratch, "").await;
+    let mut client = TestClient::modern(&gateway, "ada", json!({}));
+    listen(&mut client, 1, &[]).await;
+    stop(gateway).await;
+    let response = client.next_raw_response().await;
+    assert!(response.contains("\"result\""), "{response}");
+}
+
 /// The end of the server that was replaced comes after the reload, and its successor waits for a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tools_of_a_lazy_server_stay_listed_after_a_reload_that_replaces_it() {
