@@ -28,6 +28,7 @@ use crate::lost_servers::LostServers;
 use crate::params::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::pending_changes;
 use crate::reply::{self, ErrorReply};
+use crate::sent_request::SentRequest;
 use crate::settings::ServerSelection;
 use crate::subscriptions::{SubscribedResource, Subscriber};
 
@@ -338,10 +339,12 @@ pub(crate) async fn listen(
         listeners.insert(guard.number, listener);
     }
     tokio::select! {
+        biased;
+        // First, because a gateway that disconnects its clients also cancels their requests.
+        () = request.client.draining() => {}
         // Nothing is sent for a request that its client has cancelled.
         () = cancel.notified() => return,
         () = responder.outbound.closed() => return,
-        () = request.client.draining() => {}
     }
     let result = listen_result(&responder.id);
     responder.result(&result).await;
@@ -355,11 +358,22 @@ async fn subscribe(
 ) -> HashSet<String> {
     let gateway = &guard.gateway;
     let mut subscribing = JoinSet::new();
+    let mut sent = Vec::new();
     for uri in &filter.resource_subscriptions {
         let selection = &request.client.selection;
         let Some(server) = gateway.server_of_resource(selection, uri) else {
             continue;
         };
+        let record = SentRequest {
+            gateway,
+            request,
+            method: &request.method,
+            server: server.clone(),
+            name: uri.clone(),
+            is_recorded: false,
+        };
+        let number = sent.len();
+        sent.push(Some(record));
         let uri = uri.clone();
         let resource = SubscribedResource { server, uri };
         let subscriber = Subscriber {
@@ -373,19 +387,21 @@ async fn subscribe(
             if ended.is_cancelled() {
                 gateway.end_subscriptions(subscriber.number);
             }
-            (resource, outcome)
+            (number, resource.uri, outcome)
         });
     }
     let mut accepted = HashSet::new();
     while let Some(subscribed) = subscribing.join_next().await {
-        let Ok((SubscribedResource { server, uri }, outcome)) = subscribed else {
+        let Ok((number, uri, outcome)) = subscribed else {
             continue;
         };
-        let answer = outcome.map_err(|error| error.message.to_string());
-        if answer.is_ok() {
-            accepted.insert(uri.clone());
+        if let Some(record) = sent[number].take() {
+            let answer = outcome.as_ref().map(drop);
+            record.ended(answer.map_err(|error| error.message.to_string()));
         }
-        gateway.record_sent(request, &request.method, &server, &uri, answer);
+        if outcome.is_ok() {
+            accepted.insert(uri);
+        }
     }
     accepted
 }

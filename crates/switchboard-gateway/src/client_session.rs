@@ -116,8 +116,9 @@ impl ClientSession {
         self.client.is_busy()
     }
 
-    /// Ends open-ended requests and waits for the others. Those that take longer than `within` are
-    /// answered with an error.
+    /// Ends open-ended requests, cancels questions to the client, denies calls that wait for approval,
+    /// and waits for the other requests. Those that take longer than `within` are answered with an
+    /// error.
     pub async fn drain(&self, within: Duration) {
         self.client.begin_draining();
         if timeout(within, self.idle()).await.is_err() {
@@ -126,13 +127,15 @@ impl ClientSession {
         }
     }
 
-    /// No more messages are read: open-ended requests end, and questions to the client.
+    /// No more messages are read: open-ended requests end, questions to the client are cancelled, and
+    /// calls that wait for approval are denied.
     pub(crate) fn begin_draining(&self) {
         self.client.begin_draining();
     }
 
-    /// Does the same when it is run.
-    pub(crate) fn drain_start(&self) -> impl FnOnce() + Send + use<> {
+    /// A function that does what [`begin_draining`](Self::begin_draining) does; it does not borrow
+    /// the session.
+    pub(crate) fn begin_draining_later(&self) -> impl FnOnce() + Send + use<> {
         let client = self.client.clone();
         move || client.begin_draining()
     }

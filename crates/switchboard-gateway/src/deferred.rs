@@ -14,6 +14,7 @@ use crate::gateway_loop;
 use crate::gateway_state::GatewayState;
 use crate::immediate;
 use crate::reply::{self, ErrorReply};
+use crate::sent_request::SentRequest;
 use crate::server_request;
 use crate::skills;
 use crate::subscriptions::{SubscribedResource, Subscriber};
@@ -123,19 +124,20 @@ async fn subscribe(gateway: &GatewayState, request: &ClientRequest) -> Result<()
         server,
         uri: uri.into_owned(),
     };
+    let sent = SentRequest {
+        gateway,
+        request,
+        method: &request.method,
+        server: resource.server.clone(),
+        name: resource.uri.clone(),
+        is_recorded: false,
+    };
     let outcome = subscriptions.add(&gateway.host, &resource, &subscriber);
     let outcome = outcome.await;
-    let answer = match &outcome {
+    sent.ended(match &outcome {
         Ok(()) => Ok(()),
         Err(error) => Err(error.message.to_string()),
-    };
-    gateway.record_sent(
-        request,
-        &request.method,
-        &resource.server,
-        &resource.uri,
-        answer,
-    );
+    });
     // A client that disconnected meanwhile ended its subscriptions before this one began.
     if !gateway.has_client(client.number) {
         gateway.end_subscriptions(client.number);

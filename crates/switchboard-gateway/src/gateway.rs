@@ -102,9 +102,11 @@ impl Gateway {
         self.state.settings.running.end(None);
     }
 
-    /// Ends every request of every client, and the suspended ones. The host keeps running.
+    /// Ends every request of every client, and the suspended ones. Listeners get their result. The host
+    /// keeps running.
     pub fn disconnect_all(&self) {
         for client in self.state.clients() {
+            client.begin_draining();
             client.end();
         }
         self.state.suspended.end_all();

@@ -299,33 +299,6 @@ impl GatewayState {
             && self.offers_search(request)
     }
 
-    /// Records a request that the gateway made to a server for a client's request.
-    pub(crate) fn record_sent(
-        &self,
-        request: &ClientRequest,
-        method: &str,
-        server: &ServerName,
-        name: &str,
-        answer: Result<(), String>,
-    ) {
-        self.settings.recorder.request_ended(&RequestRecord {
-            number: self.settings.running.next_id(),
-            principal: &request.client.principal,
-            client_info: request.client_info.as_ref(),
-            method,
-            server: Some(server),
-            name,
-            arguments: None,
-            approval: None,
-            report: None,
-            outcome: match &answer {
-                Ok(()) => RequestOutcome::Answered,
-                Err(reason) => RequestOutcome::Failed(reason),
-            },
-            duration: request.arrived.elapsed(),
-        });
-    }
-
     /// Records a request that no server got: it was answered by the gateway, or no server was found.
     pub(crate) fn record_unsent(&self, request: &ClientRequest, outcome: RequestOutcome<'_>) {
         let params = &request.params;

@@ -123,6 +123,9 @@ mod listeners;
 /// The state that all requests of a gateway share.
 mod gateway_state;
 
+/// The record of a request that the gateway makes for another one.
+mod sent_request;
+
 /// Detection of gateways that are connected in a circle.
 mod gateway_loop;
 

@@ -49,12 +49,12 @@ impl LoadedConfig {
         &self.files
     }
 
-    /// The files have just been read again.
+    /// The files have just been read again, and the host has accepted them.
     pub(crate) fn set_read(&self) {
         *lock(&self.read) = ConfigRead::of(&self.files);
     }
 
-    /// The last load that was applied.
+    /// The last load that the host accepted.
     pub(crate) fn read(&self) -> ConfigRead {
         lock(&self.read).clone()
     }

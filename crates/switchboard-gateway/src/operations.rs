@@ -377,6 +377,11 @@ impl Recorder for Operations {
 
     fn request_ended(&self, record: &RequestRecord<'_>) {
         self.metrics.request_ended(record);
+        self.sent_request_ended(record);
+    }
+
+    /// Only a line of the audit log: the metrics count requests of clients.
+    fn sent_request_ended(&self, record: &RequestRecord<'_>) {
         let report = record.report;
         let tool = report.and_then(|report| report.tool.as_deref());
         let (outcome, error) = match record.outcome {

@@ -451,8 +451,8 @@ impl UnreadMessages {
         self.0.lock().bytes
     }
 
-    /// Whether none follows.
-    pub(crate) fn has_all(&self) -> bool {
+    /// Whether no message follows those that wait.
+    pub(crate) fn is_complete(&self) -> bool {
         let waiting = self.0.lock();
         waiting.is_ended || waiting.is_cut_off || self.0.senders.load(Ordering::Acquire) == 0
     }

@@ -19,6 +19,12 @@ pub trait Recorder: Send + Sync {
         let _ = record;
     }
 
+    /// A request that the gateway made to a server for another request of a client has ended: for
+    /// `skills/list`, or a subscription. One request of a client may lead to several.
+    fn sent_request_ended(&self, record: &RequestRecord<'_>) {
+        let _ = record;
+    }
+
     /// A server's request for sampling during a call of this client was permitted or denied.
     fn sampling_decided(&self, principal: &Principal, decision: &SamplingDecision<'_>) {
         let _ = (principal, decision);

@@ -23,6 +23,7 @@ use crate::client::Responder;
 use crate::client_request::ClientRequest;
 use crate::gateway_state::GatewayState;
 use crate::reply::ErrorReply;
+use crate::sent_request::SentRequest;
 use crate::settings::ServerSelection;
 
 /// The extension, in both eras.
@@ -68,10 +69,19 @@ async fn collect(
 ) -> Result<Vec<(ServerName, SkillEntry)>, CallError> {
     let host = &gateway.host;
     let mut requests = JoinSet::new();
+    let mut sent = Vec::new();
     for (place, server) in servers(host, &request.client.selection)
         .into_iter()
         .enumerate()
     {
+        sent.push(Some(SentRequest {
+            gateway,
+            request,
+            method: "skills/list",
+            server: server.clone(),
+            name: String::new(),
+            is_recorded: false,
+        }));
         let pages = pages(host, request, server.clone());
         requests.spawn(async move { (place, server, timeout(LIST_TIMEOUT, pages).await) });
     }
@@ -84,7 +94,9 @@ async fn collect(
             Ok(list) => list.as_ref().map(drop).map_err(CallError::to_string),
             Err(_) => Err(format!("no list within {LIST_TIMEOUT:?}")),
         };
-        gateway.record_sent(request, "skills/list", &server, "", answer);
+        if let Some(record) = sent[place].take() {
+            record.ended(answer);
+        }
         let Ok(list) = outcome else {
             continue;
         };

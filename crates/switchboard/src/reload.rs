@@ -81,17 +81,40 @@ impl Host {
         lock(&self.0.reload.load_errors).clone().unwrap_or_default()
     }
 
-    /// Watches configuration files, also ones that do not exist yet, and applies what `load`
-    /// returns as far as no approval is needed: see [`pending_changes`](Self::pending_changes). A
+    /// Watches configuration files, also ones that do not exist yet, and applies what `source`
+    /// loads as far as no approval is needed: see [`pending_changes`](Self::pending_changes). A
     /// failed load changes nothing and sends [`Event::ConfigBroken`]. If `files` contains the
     /// store's file of approvals, those of other processes take effect at once. Ends with the host.
     #[cfg(feature = "watch")]
     pub fn watch(
         &self,
         files: impl IntoIterator<Item = PathBuf>,
-        load: impl Fn() -> Result<Config, ConfigErrors> + Send + Sync + 'static,
+        source: impl ConfigSource,
     ) -> Result<(), WatchError> {
-        watcher::begin(&self.0, files.into_iter().collect(), Arc::new(load))
+        watcher::begin(&self.0, files.into_iter().collect(), Arc::new(source))
+    }
+}
+
+/// Loads the configuration of watched files. A function that loads it is one, too.
+#[cfg(feature = "watch")]
+pub trait ConfigSource: Send + Sync + 'static {
+    /// Loads the files. May be called again before anything is applied, because the files may have
+    /// been partially written.
+    fn load(&self) -> Result<Config, ConfigErrors>;
+
+    /// The host has accepted this configuration.
+    fn accepted(&self, config: &Config) {
+        let _ = config;
+    }
+}
+
+#[cfg(feature = "watch")]
+impl<F> ConfigSource for F
+where
+    F: Fn() -> Result<Config, ConfigErrors> + Send + Sync + 'static,
+{
+    fn load(&self) -> Result<Config, ConfigErrors> {
+        self()
     }
 }
 

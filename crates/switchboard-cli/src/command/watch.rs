@@ -4,10 +4,11 @@ use std::path::Path;
 
 use clap::Args;
 use switchboard::Host;
-use switchboard::config::{self, Config, ConfigErrors, Dialect};
+use switchboard::config::{self, Dialect};
 use switchboard::event::{Event, NextEvent};
 use switchboard::hint::Hint;
 use switchboard::name::ServerName;
+use switchboard::reload::ConfigSource;
 use switchboard::server::State;
 
 use crate::arguments::{Options, resource_addresses, server_names};
@@ -43,7 +44,7 @@ pub(crate) fn watch_config_with(
     host: &Host,
     paths: &Paths,
     options: &Options,
-    load: impl Fn() -> Result<Config, ConfigErrors> + Send + Sync + 'static,
+    source: impl ConfigSource,
 ) {
     let files = if options.config.is_empty() {
         paths.searched()
@@ -55,7 +56,7 @@ pub(crate) fn watch_config_with(
         .into_iter()
         .filter(|file| is_watched(file))
         .chain(["trust.json", "permissions.json"].map(|name| paths.state.join(name)));
-    if let Err(error) = host.watch(files, load) {
+    if let Err(error) = host.watch(files, source) {
         output::notice(&error.to_string());
     }
 }

@@ -111,8 +111,9 @@ pub struct HttpLimits {
     pub body_timeout: Duration,
     /// How long a client may stop reading its responses.
     pub write_timeout: Duration,
-    /// Sessions of legacy clients. Beyond this number, the least recently used session of the client
-    /// with the most sessions is ended.
+    /// Sessions of legacy clients. Beyond this number, a session of the client with the most sessions
+    /// is ended: the one that was not used for the longest time. One with a call or a listener is the
+    /// last choice.
     pub max_sessions: usize,
     /// A session that was not used for this time ends.
     pub session_timeout: Duration,

@@ -39,10 +39,28 @@ pub async fn serve(
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
+    let closing = std::future::pending();
+    serve_until(gateway, principal, selection, reader, writer, closing).await
+}
+
+/// The same for an edge that closes: no more is read then, as if the client had closed its end.
+pub(super) async fn serve_until(
+    gateway: &Gateway,
+    principal: Principal,
+    selection: ServerSelection,
+    reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin,
+    closing: impl Future<Output = ()>,
+) -> io::Result<()> {
     let (outbound, queue) = gateway.outbound();
     let client = gateway.connect(principal, selection, outbound.clone());
     let reading = async move {
-        let outcome = read(&client, &outbound, reader).await;
+        let outcome = tokio::select! {
+            biased;
+            // First, so that what the client has sent already is handled.
+            outcome = read(&client, &outbound, reader) => outcome,
+            () = closing => Ok(()),
+        };
         client.drain(DRAIN).await;
         // A task of this client may go on, and has a sender.
         outbound.end();

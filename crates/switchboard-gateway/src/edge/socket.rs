@@ -19,7 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::{ReaderUntilClosing, closed, lines};
+use super::{closed, lines};
 use crate::gateway::Gateway;
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
@@ -310,9 +310,17 @@ async fn serve_connection(
         return Ok(());
     };
     writer.write_all(ATTACHED.as_bytes()).await?;
-    let reader = ReaderUntilClosing::new(reader, closed(&mut closing));
     let (principal, selection) = (Principal::new(client), state.selection.clone());
-    lines::serve(&state.gateway, principal, selection, reader, writer).await
+    let closing = closed(&mut closing);
+    lines::serve_until(
+        &state.gateway,
+        principal,
+        selection,
+        reader,
+        writer,
+        closing,
+    )
+    .await
 }
 
 /// Counts a client while it is connected.

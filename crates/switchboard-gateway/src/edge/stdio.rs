@@ -9,7 +9,7 @@ use tokio::net::{UnixStream, unix::pipe};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::{ReaderUntilClosing, lines};
+use super::lines;
 use crate::gateway::Gateway;
 use crate::principal::Principal;
 use crate::settings::ServerSelection;
@@ -23,15 +23,16 @@ pub async fn serve(
 ) -> io::Result<()> {
     let (reader, writer) = (standard_input()?, standard_output()?);
     let (close, closed) = oneshot::channel::<()>();
-    let reader = ReaderUntilClosing::new(reader, async move {
-        let _ = closed.await;
-    });
     let gateway = gateway.clone();
     // Spawned, because the caller may run on a thread outside of the runtime's workers, where each
     // message would wake another thread twice.
     let mut serving = JoinSet::new();
     serving.spawn(async move {
-        lines::serve(&gateway, Principal::local(), selection, reader, writer).await
+        let closed = async {
+            let _ = closed.await;
+        };
+        let client = Principal::local();
+        lines::serve_until(&gateway, client, selection, reader, writer, closed).await
     });
     let closing = async {
         closing.await;

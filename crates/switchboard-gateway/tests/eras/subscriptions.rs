@@ -81,14 +81,16 @@ async fn cancel(client: &mut TestClient, id: u64) {
 }
 
 /// Waits until a cancelled listener has ended: its id can be used again. What a client is sent with
-/// this id is the response to its next request, and nothing else.
+/// this id are the errors of these requests, and nothing else.
 async fn until_ended(client: &mut TestClient, id: u64) {
+    const METHOD_NOT_FOUND: i64 = -32601;
+    const INVALID_REQUEST: i64 = -32600;
     loop {
-        let response = client.request(id, "server/discover", json!({})).await;
-        if response.get("error").is_none() {
-            let versions = &response["result"]["supportedVersions"];
-            assert!(versions.is_array(), "{response}");
-            return;
+        let response = client.request(id, "test/unknown", json!({})).await;
+        match response["error"]["code"].as_i64() {
+            Some(METHOD_NOT_FOUND) => return,
+            Some(INVALID_REQUEST) => {}
+            _ => panic!("{response}"),
         }
     }
 }
@@ -148,6 +150,49 @@ async fn each_subscription_is_a_line_of_the_audit_log() {
         expected.map(|line| line.map(Value::from))
     );
     stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_subscription_is_in_the_audit_log_and_not_among_the_requests_of_clients() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    let server = server(&record).on(
+        "resources/subscribe",
+        answer_after(&scratch.path("never"), "{}"),
+    );
+    let entry = server.entry("s").render();
+    let host = host(&scratch, &format!("{ALLOW}{entry}")).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let gateway = Gateway::new(host, operations.settings());
+    let mut client = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"uri": "r:a"});
+    let method = "resources/subscribe";
+    client
+        .send(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+        .await;
+    let is_sent = || Record::read(&record).count(method) == 1;
+    assert!(wait_until(PATIENCE, is_sent));
+    cancel(&mut client, 1).await;
+    until_ended(&mut client, 1).await;
+    let line: Value = serde_json::from_str(&operations.audit().recent(1)[0]).unwrap();
+    assert_eq!(
+        [&line["method"], &line["name"], &line["outcome"]],
+        [method, "r:a", "cancelled"]
+    );
+    let metrics = operations.metrics().text();
+    assert!(!metrics.contains(method), "{metrics}");
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_gets_its_result_when_the_gateway_disconnects_its_clients() {
+    let scratch = Scratch::new();
+    let gateway = gateway(&scratch, "").await;
+    let mut client = TestClient::modern(&gateway, "ada", json!({}));
+    listen(&mut client, 1, &[]).await;
+    stop(gateway).await;
+    let response = client.next_raw_response().await;
+    assert!(response.contains("\"result\""), "{response}");
 }
 
 /// The end of the server that was replaced comes after the reload, and its successor waits for a call.

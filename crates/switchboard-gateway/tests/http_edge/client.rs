@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use switchboard_gateway::edge::http::{HttpEdge, HttpEdgeSettings, HttpLimits, NoRoutes};
 use switchboard_gateway::tokens::ClientTokens;
 use switchboard_gateway::{
-    Gateway, GatewaySettings, Recorder, Refusal, RefusalReason, ServerSelection,
+    Approvals, DenyUnasked, Gateway, GatewaySettings, Recorder, Refusal, RefusalReason,
+    ServerSelection,
 };
 use switchboard_testkit::Scratch;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -48,16 +49,31 @@ impl TestEdge {
         Self::start_with_origins(tables, limits, &[]).await
     }
 
+    /// The same with decisions on calls whose client cannot be asked.
+    pub(crate) async fn start_with_approvals(tables: &str, approvals: Arc<dyn Approvals>) -> Self {
+        Self::start_with(tables, HttpLimits::default(), &[], approvals).await
+    }
+
     /// The same for web pages of these origins, too.
     pub(crate) async fn start_with_origins(
         tables: &str,
         limits: HttpLimits,
         origins: &[&str],
     ) -> Self {
+        Self::start_with(tables, limits, origins, Arc::new(DenyUnasked::default())).await
+    }
+
+    async fn start_with(
+        tables: &str,
+        limits: HttpLimits,
+        origins: &[&str],
+        approvals: Arc<dyn Approvals>,
+    ) -> Self {
         let scratch = Scratch::new();
         let refusals = Arc::new(Refusals::default());
         let settings = GatewaySettings {
             recorder: refusals.clone(),
+            approvals,
             ..GatewaySettings::default()
         };
         let gateway = Gateway::new(host(&scratch, tables).await, settings);

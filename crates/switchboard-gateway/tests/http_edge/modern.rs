@@ -1,12 +1,17 @@
 //! Requests of modern clients, which have no session.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use switchboard_gateway::ApprovalQueue;
 use switchboard_gateway::edge::http::HttpLimits;
-use switchboard_testkit::{Chaos, Step};
-use tokio::io::AsyncWriteExt;
+use switchboard_testkit::{Chaos, Step, wait_until};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use super::client::{TestEdge, request, until};
-use super::support::{TestClient, all_capabilities, demo, gateway, stop};
+use super::support::{PATIENCE, TestClient, all_capabilities, demo, gateway, stop};
 
 const ALLOW: &str = "[permissions]\nallow = [\"*\"]\n";
 
@@ -66,6 +71,47 @@ async fn calls_of_a_client_without_a_session_share_the_callers_own_server_proces
         processes.push(inspected["pid"].clone());
     }
     assert_eq!(processes[0], processes[1]);
+}
+
+/// A gateway that stops asks nobody any more. The second call has a stream already, because its client
+/// gets progress; the third is served by hyper.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiting_call_is_denied_at_once_when_the_edge_closes() {
+    let server = Chaos::new().tool("t", Step::text("ok"));
+    let approvals = Arc::new(ApprovalQueue::default());
+    let edge = TestEdge::start_with_approvals(&server.entry("s").render(), approvals.clone()).await;
+    let mut streams = Vec::new();
+    for (id, meta, before) in [
+        (1, "", String::new()),
+        (2, "\"_meta\":{\"progressToken\":\"p\",", String::new()),
+        (3, "", edge.hyper_request()),
+    ] {
+        let (lines, mut body) = call(id, "mcp__s__t");
+        if !meta.is_empty() {
+            body = body.replace("\"_meta\":{", meta);
+        }
+        // Each call has other arguments, so that each has an approval of its own.
+        body = body.replacen(
+            "\"params\":{",
+            &format!("\"params\":{{\"arguments\":{{\"n\":{id}}},"),
+            1,
+        );
+        let mut stream = edge.connect().await;
+        let request = before + &edge.post("/mcp", &lines, &body);
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let is_waiting = || approvals.waiting().len() == streams.len() + 1;
+        assert!(wait_until(PATIENCE, is_waiting), "call {id}");
+        streams.push(stream);
+    }
+    until(&mut streams[1], b"\n\n\r\n").await;
+    // Much less than calls may take.
+    let closed = timeout(Duration::from_secs(5), edge.edge.close()).await;
+    assert!(closed.is_ok(), "the edge waits for an approval");
+    for mut stream in streams {
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        assert!(response.contains("the gateway is stopping"), "{response}");
+    }
 }
 
 /// The state of the second gateway's call passes through the first.

@@ -11,7 +11,7 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use super::ReloadCause;
+use super::{ConfigSource, ReloadCause};
 use crate::config::visible_path;
 use crate::config::{Config, ConfigErrors};
 use crate::host::HostState;
@@ -29,8 +29,6 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 /// without a write.
 const LONG_QUIET_TIME: Duration = Duration::from_secs(1);
 
-type LoadConfig = Arc<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync>;
-
 /// Why files cannot be watched.
 #[derive(Debug, thiserror::Error)]
 #[error("the configuration is not watched, a change needs a restart: {0}")]
@@ -40,7 +38,7 @@ pub struct WatchError(#[from] notify::Error);
 pub(super) fn begin(
     host: &Arc<HostState>,
     files: Vec<PathBuf>,
-    load: LoadConfig,
+    source: Arc<dyn ConfigSource>,
 ) -> Result<(), WatchError> {
     let files: Vec<PathBuf> = files.iter().flat_map(|file| watched_paths(file)).collect();
     let changed = Arc::new(Notify::new());
@@ -49,7 +47,7 @@ pub(super) fn begin(
     let watcher = FileWatcher {
         host: Arc::downgrade(host),
         files,
-        load,
+        source,
         changed,
         folders,
     };
@@ -111,7 +109,7 @@ struct FileWatcher {
     /// Weak, so that the watcher ends with the host.
     host: Weak<HostState>,
     files: Vec<PathBuf>,
-    load: LoadConfig,
+    source: Arc<dyn ConfigSource>,
     changed: Arc<Notify>,
     folders: WatchedFolders,
 }
@@ -159,12 +157,12 @@ impl FileWatcher {
             Ok(config) => host
                 .apply(config, ReloadCause::FileChange)
                 .await
-                .map(drop)
                 .map_err(lines),
             Err(errors) => Err(errors),
         };
-        if let Err(errors) = outcome {
-            host.set_load_errors(errors);
+        match outcome {
+            Ok(_) => self.source.accepted(&host.latest_config()),
+            Err(errors) => host.set_load_errors(errors),
         }
     }
 
@@ -175,8 +173,8 @@ impl FileWatcher {
                 visible_path(file)
             )]);
         }
-        let load = self.load.clone();
-        match tokio::task::spawn_blocking(move || load()).await {
+        let source = self.source.clone();
+        match tokio::task::spawn_blocking(move || source.load()).await {
             Ok(loaded) => loaded.map_err(lines),
             Err(fault) => Err(vec![match fault.try_into_panic() {
                 Ok(payload) => format!(

@@ -1,17 +1,17 @@
 //! Tests of a configuration that changes while servers run, with real processes and real files.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use switchboard::Host;
 use switchboard::call::Call;
 use switchboard::caller::Approval;
-use switchboard::config::{self, ConfigFile, Scope};
+use switchboard::config::{self, Config, ConfigErrors, ConfigFile, Scope};
 use switchboard::event::{Event, Events, NextEvent};
 use switchboard::name::ServerName;
-use switchboard::reload::ReloadReport;
+use switchboard::reload::{ConfigSource, ReloadReport};
 use switchboard::server::{ConnectStep, State};
 use switchboard::store::{MemoryStore, Store, StoreError, StoreTable};
 use switchboard_host_testkit::TestCaller;
@@ -431,6 +431,55 @@ async fn f33_a_partially_written_file_keeps_the_old_configuration_and_is_reporte
         host.server("two").unwrap().config.timeouts.call,
         Duration::from_secs(9)
     );
+    host.stop().await;
+}
+
+/// The rest of a file is written while its first half is loaded.
+struct HalfWrittenFile {
+    file: PathBuf,
+    whole: String,
+    /// How many servers the accepted configurations have.
+    accepted: Arc<Mutex<Vec<usize>>>,
+}
+
+impl ConfigSource for HalfWrittenFile {
+    fn load(&self) -> Result<Config, ConfigErrors> {
+        let config = config::load(&[ConfigFile::new(&self.file, Scope::Given)])?;
+        if config.servers.len() == 1 {
+            std::fs::write(&self.file, &self.whole).unwrap();
+        }
+        Ok(config)
+    }
+
+    fn accepted(&self, config: &Config) {
+        self.accepted.lock().unwrap().push(config.servers.len());
+    }
+}
+
+#[tokio::test]
+async fn f33_the_source_of_a_configuration_learns_of_whole_files_only() {
+    let test = TestHost::new();
+    let (one, two) = (test.entry("one", good()), test.entry("two", good()));
+    let host = test.host(&[one.clone(), two.clone()]).await;
+    settled(&host).await;
+    let file = test
+        .scratch
+        .config(&[one.clone(), two.set("call_timeout", "9s")]);
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let file = test.scratch.config(&[one]);
+    let accepted = Arc::default();
+    let mut events = host.events();
+    let source = HalfWrittenFile {
+        file: file.clone(),
+        whole,
+        accepted: Arc::clone(&accepted),
+    };
+    host.watch([file], source).unwrap();
+    assert_eq!(names(&reloaded(&mut events).await.adjusted), ["two"]);
+    until("the configuration is accepted", TIMEOUT, || {
+        *accepted.lock().unwrap() == [2]
+    })
+    .await;
     host.stop().await;
 }
 

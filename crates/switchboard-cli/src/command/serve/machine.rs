@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use switchboard::config::{self, Config, ConfigErrors, Diagnostic, GatewayConfig};
-use switchboard::reload::ReloadReport;
+use switchboard::reload::{ConfigSource, ReloadReport};
 use switchboard::secret::{Redactor, Secret};
 use switchboard::sync::lock;
 use switchboard::{BoxFuture, Host, ServerName};
@@ -49,6 +49,7 @@ pub(super) fn run(
         paths: setup.paths.clone(),
         options: options.clone(),
         naming: args.names.map(|_| setup.config.naming),
+        overrides_public_url: args.public_url.is_some(),
         address,
         only_server: match &selection {
             ServerSelection::One(server) => Some(server.clone()),
@@ -124,7 +125,7 @@ impl MachineGateway<'_> {
         let watched = self.reload.clone();
         let options = &self.reload.options;
         let record = GatewayRecord::new(paths, options);
-        watch::watch_config_with(host, paths, options, move || watched.load());
+        watch::watch_config_with(host, paths, options, watched);
         let page = OperatorPage::new(operations.clone()).map_err(|error| {
             let message = format!("the status page cannot be served: {error}");
             Failure::new(Code::Usage, message)
@@ -344,6 +345,8 @@ struct Reload {
     options: Options,
     /// `--names`, which the files do not change.
     naming: Option<switchboard::name::Style>,
+    /// Whether `--public-url` is given, which the files do not change either.
+    overrides_public_url: bool,
     /// Where this gateway serves HTTP, if it does.
     address: Option<SocketAddr>,
     /// The server of `--names identity`.
@@ -365,6 +368,7 @@ struct RunningGateway {
 }
 
 impl RunningGateway {
+    /// Applies the settings of a configuration that the host has accepted.
     fn apply(&self, config: &GatewayConfig) {
         let GatewayConfig {
             audit_arguments,
@@ -378,19 +382,24 @@ impl RunningGateway {
     }
 }
 
-impl Reload {
+impl ConfigSource for Reload {
     fn load(&self) -> Result<Config, ConfigErrors> {
         let mut config = config::load(&self.paths.config_files(&self.options))?;
         self.check_only_server(&config)?;
         self.adjust(&mut config);
         // Before a server of it can start.
         self.add_secrets(&config);
-        if let Some(running) = &self.running {
-            running.apply(&config.gateway);
-        }
         Ok(config)
     }
 
+    fn accepted(&self, config: &Config) {
+        if let Some(running) = &self.running {
+            running.apply(&config.gateway);
+        }
+    }
+}
+
+impl Reload {
     /// With `--names identity` the gateway offers the server that it started with, and no other.
     fn check_only_server(&self, config: &Config) -> Result<(), ConfigErrors> {
         let Some(only) = &self.only_server else {
@@ -424,7 +433,8 @@ impl Reload {
     /// What a reload has read and cannot apply.
     fn needs_restart(&self, config: &GatewayConfig) -> Option<&'static str> {
         let running = self.running.as_ref()?;
-        (running.config.public_url != config.public_url)
+        let is_changed = running.config.public_url != config.public_url;
+        (is_changed && !self.overrides_public_url)
             .then_some("public_url in [gateway] counts after a restart of the gateway")
     }
 
@@ -456,7 +466,8 @@ impl GatewayCommands {
     async fn reload(&self) -> Result<String, ConfigErrors> {
         let config = self.reload.load()?;
         let needs_restart = self.reload.needs_restart(&config.gateway);
-        let report = self.host.reload(config).await?;
+        let report = self.host.reload(config.clone()).await?;
+        self.reload.accepted(&config);
         Ok(summary(&report, needs_restart))
     }
 }

@@ -124,7 +124,7 @@ impl EventStream {
 
     /// Whether no message follows those that are stored.
     pub(super) fn has_ended(&self) -> bool {
-        self.unread.has_all()
+        self.unread.is_complete()
     }
 
     /// Whether the stream was found to have ended longer than this time ago.

@@ -1,6 +1,8 @@
 //! One POST to `/mcp`: a message of either era. The answer is one JSON document if only the response
 //! is sent, and an event stream otherwise.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +16,11 @@ use switchboard::wire::{self, Incoming};
 
 use super::attached_request::AttachedRequest;
 use super::connection::HttpExchange;
-use super::events::EventStream;
+use super::events::{EndConditions, EventStream};
 use super::mirror::VERSION_HEADER;
 use super::sessions::{self, HttpSession, SESSION_HEADER};
 use super::{HttpBody, response};
-use crate::client_session::Received;
+use crate::client_session::{ClientSession, Received};
 use crate::deferred::DeferredRequest;
 use crate::dispatch::ReceivedRequest;
 use crate::outbound::OutboundQueue;
@@ -185,15 +187,14 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
         let fault = ErrorReply::new(reply::METHOD_NOT_FOUND, "this revision has no initialize");
         return refuse(StatusCode::NOT_FOUND, &fault);
     }
-    // Subscriptions are open-ended.
-    let end = (method == "subscriptions/listen").then(|| exchange.end_conditions());
+    let is_open_ended = method == "subscriptions/listen";
     let gateway = &exchange.state.gateway;
     let (outbound, mut queue) = gateway.outbound();
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
     let client = gateway.connect_for_request(principal, selection);
     let mut attached = attach(exchange, client.begin(request, &outbound));
     drop(outbound);
-    let next = attached.next_message(&mut queue);
+    let next = exchange.drain_at_closing(&client, attached.next_message(&mut queue));
     let first = match exchange.until_stream(next).await {
         Some(None) => return response::accepted(),
         Some(Some(message)) if reply::is_response(&message) => {
@@ -206,11 +207,13 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
     if let Some(message) = first {
         stream.append(&mut beginning, &message);
     }
-    let reader = stream.read(beginning, None);
-    let reader = match end {
-        Some(end) => reader.ends_with(end.draining_with(client.drain_start())),
-        None => reader,
+    let end = match is_open_ended {
+        true => exchange.end_conditions(),
+        // A call ends by itself.
+        false => EndConditions::new(exchange.state.closing.clone(), || true),
     };
+    let reader = stream.read(beginning, None);
+    let reader = reader.ends_with(end.draining_with(client.begin_draining_later()));
     response::events(reader.on_end(move || drop(client)))
 }
 
@@ -263,6 +266,25 @@ impl HttpExchange<'_> {
     async fn until_stream<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let deadline = self.arrived + STREAM_AFTER;
         self.connection.timer.timeout_at(deadline, work).await
+    }
+
+    /// The output of `work`. If the edge closes meanwhile, the client can answer nothing any more.
+    async fn drain_at_closing<T>(
+        &self,
+        client: &ClientSession,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            let output = work.as_mut().poll(context);
+            // The connection wakes its task when that changes.
+            let is_closing = || !matches!(self.state.closing.has_changed(), Ok(false));
+            if output.is_pending() && is_closing() {
+                client.begin_draining();
+            }
+            output
+        })
+        .await
     }
 }
 

@@ -33,7 +33,8 @@ const MAX_SESSION_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many streams of calls a session stores for a client that resumes.
 const MAX_STREAMS: usize = 256;
 
-/// No more is stored of the streams that have ended, before the next one begins.
+/// No more is stored of the streams that have ended: checked before the next one begins and, without
+/// the last one, in each sweep.
 const MAX_STORED_BYTES: usize = 16 << 20;
 
 /// How long they are kept after their end. A client resumes a second after it lost its connection.
@@ -223,16 +224,19 @@ impl HttpSession {
         self.general.has_reader() || self.client.is_busy()
     }
 
-    /// Forgets streams that ended a while ago and, if the session is not used, all that nobody reads.
+    /// Forgets streams that ended a while ago, those beyond the bound and, if the session is not used,
+    /// all that nobody reads.
     fn forget_streams(&self) {
         let is_unused = self.is_unused_for(RESUME_TIMEOUT);
         if is_unused {
             self.general.forget_kept();
         }
-        lock(&self.streams).retain(|_, stream| match is_unused {
+        let mut streams = lock(&self.streams);
+        streams.retain(|_, stream| match is_unused {
             true => stream.has_reader(),
             false => !stream.ended_before(RESUME_TIMEOUT),
         });
+        bound_stored_bytes_before_last(&mut streams);
     }
 
     /// A stream for a request that takes time, kept for a client that resumes.
@@ -265,18 +269,34 @@ impl HttpSession {
 
 /// Forgets streams until there is room for another, the oldest that ended first.
 fn make_room(streams: &mut BTreeMap<u64, Arc<EventStream>>) {
-    let mut stored_bytes: usize = streams.values().map(|stream| stream.kept_bytes()).sum();
-    while streams.len() >= MAX_STREAMS || stored_bytes > MAX_STORED_BYTES {
+    while streams.len() >= MAX_STREAMS {
         let ended = streams.iter().find(|(_, stream)| stream.has_ended());
-        let is_needed = streams.len() >= MAX_STREAMS;
-        let oldest = ended.or_else(|| streams.iter().next().filter(|_| is_needed));
+        let oldest = ended.or_else(|| streams.iter().next());
         let Some(number) = oldest.map(|(number, _)| *number) else {
             return;
         };
-        let forgotten = streams.remove(&number);
-        let freed = forgotten.map_or(0, |stream| stream.kept_bytes());
-        stored_bytes = stored_bytes.saturating_sub(freed);
+        streams.remove(&number);
     }
+    bound_stored_bytes(streams);
+}
+
+/// Forgets streams that have ended, the oldest first, until no more is stored than the bound.
+fn bound_stored_bytes(streams: &mut BTreeMap<u64, Arc<EventStream>>) {
+    let mut stored_bytes: usize = streams.values().map(|stream| stream.kept_bytes()).sum();
+    streams.retain(|_, stream| {
+        let is_kept = stored_bytes <= MAX_STORED_BYTES || !stream.has_ended();
+        if !is_kept {
+            stored_bytes = stored_bytes.saturating_sub(stream.kept_bytes());
+        }
+        is_kept
+    });
+}
+
+/// The same for all but the last stream, whose client may be about to resume it.
+fn bound_stored_bytes_before_last(streams: &mut BTreeMap<u64, Arc<EventStream>>) {
+    let last = streams.pop_last();
+    bound_stored_bytes(streams);
+    streams.extend(last);
 }
 
 fn retry() -> Vec<u8> {
@@ -436,6 +456,27 @@ mod tests {
             outbound.respond(Bytes::from(vec![b' '; BYTES])).await;
             streams.insert(number, EventStream::new(Some(number), queue));
         }
+        let stored: usize = streams.values().map(|stream| stream.kept_bytes()).sum();
+        assert_eq!(stored, MAX_STORED_BYTES + BYTES);
+        assert!(streams.contains_key(&50), "the last one can be resumed");
+    }
+
+    /// F35: calls that run at the same time open their streams before any of them has a response.
+    #[tokio::test]
+    async fn f35_responses_of_parallel_calls_are_bounded_too() {
+        const BYTES: usize = 1 << 20;
+        let mut streams = BTreeMap::new();
+        let mut calls = Vec::new();
+        for number in 1..=50 {
+            make_room(&mut streams);
+            let (outbound, queue) = Outbound::channel();
+            calls.push(outbound);
+            streams.insert(number, EventStream::new(Some(number), queue));
+        }
+        for outbound in calls {
+            outbound.respond(Bytes::from(vec![b' '; BYTES])).await;
+        }
+        bound_stored_bytes_before_last(&mut streams);
         let stored: usize = streams.values().map(|stream| stream.kept_bytes()).sum();
         assert_eq!(stored, MAX_STORED_BYTES + BYTES);
         assert!(streams.contains_key(&50), "the last one can be resumed");
