@@ -77,13 +77,17 @@ pub enum SessionCallers {
 }
 
 impl SessionCallers {
-    /// A call of this caller is sent; `is_idle` if none was in flight.
+    /// Whether all calls were those of this caller.
+    pub(crate) fn are_only(&self, caller: &crate::caller_id::CallerId) -> bool {
+        matches!(self, Self::One(known) if known == caller)
+    }
+
+    /// A call of another caller is sent; `is_idle` if none was in flight.
     pub(crate) fn add(&mut self, caller: &crate::caller_id::CallerId, is_idle: bool) {
-        match self {
-            Self::One(known) if known == caller => {}
-            Self::One(_) | Self::Several if !is_idle => *self = Self::Several,
-            _ => *self = Self::One(caller.clone()),
-        }
+        *self = match self {
+            Self::One(_) | Self::Several if !is_idle => Self::Several,
+            _ => Self::One(caller.clone()),
+        };
     }
 }
 

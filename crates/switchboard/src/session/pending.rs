@@ -207,6 +207,9 @@ impl PendingTable {
     }
 
     fn forget_old_abandoned(&mut self) {
+        if self.abandoned.is_empty() {
+            return;
+        }
         let now = Instant::now();
         self.abandoned.retain(|request| request.until > now);
     }
@@ -241,11 +244,13 @@ impl PendingRequests {
             table.next_check = first;
             self.earlier_deadline.notify_one();
         }
-        if let Some(call) = &call {
-            if table.requests.taken == 0 && !table.abandoned.is_empty() {
-                table.forget_old_abandoned();
-            }
-            let is_idle = table.requests.taken == 0 && table.abandoned.is_empty();
+        if let Some(call) = &call
+            && !table.callers.are_only(call.caller_id())
+        {
+            table.forget_old_abandoned();
+            // Requests that belong to no caller do not count.
+            let is_idle = table.abandoned.is_empty()
+                && table.requests.iter().all(|request| request.call.is_none());
             table.callers.add(call.caller_id(), is_idle);
         }
         let last_id = table.last_id;

@@ -8,7 +8,7 @@ const MAX_DEPTH: usize = 16;
 const MAX_NAME_BYTES: usize = 256;
 
 /// What surrounds a place in the text.
-enum Scope {
+enum TextScope {
     /// A bracket, with the character that closes it.
     Bracket(u8),
     /// `${…}` or `%{…}` in a string or a heredoc.
@@ -22,11 +22,11 @@ enum Scope {
 /// in linear time.
 pub(crate) fn too_deep_at(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
-    let mut scopes: Vec<Scope> = Vec::new();
+    let mut scopes: Vec<TextScope> = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let rest = &bytes[at..];
-        if let Some(Scope::Heredoc(end)) = scopes.last()
+        if let Some(TextScope::Heredoc(end)) = scopes.last()
             && at >= *end
         {
             scopes.pop();
@@ -34,47 +34,47 @@ pub(crate) fn too_deep_at(text: &str) -> Option<usize> {
         }
         at += match (scopes.last(), rest) {
             // The text of strings and heredocs.
-            (Some(Scope::String), [b'\\', _, ..]) => 2,
-            (Some(Scope::String), [b'"', ..]) => {
+            (Some(TextScope::String), [b'\\', _, ..]) => 2,
+            (Some(TextScope::String), [b'"', ..]) => {
                 scopes.pop();
                 1
             }
             (
-                Some(Scope::String | Scope::Heredoc(_)),
+                Some(TextScope::String | TextScope::Heredoc(_)),
                 [b'$', b'$', b'{', ..] | [b'%', b'%', b'{', ..],
             ) => 3,
-            (Some(Scope::String | Scope::Heredoc(_)), [b'$' | b'%', b'{', ..]) => {
-                scopes.push(Scope::Template);
+            (Some(TextScope::String | TextScope::Heredoc(_)), [b'$' | b'%', b'{', ..]) => {
+                scopes.push(TextScope::Template);
                 2
             }
-            (Some(Scope::String | Scope::Heredoc(_)), _) => 1,
+            (Some(TextScope::String | TextScope::Heredoc(_)), _) => 1,
             // Code.
             (_, [b'#', ..] | [b'/', b'/', ..]) => find(rest, b"\n"),
             (_, [b'/', b'*', ..]) => 2 + find(&rest[2..], b"*/"),
             (_, [b'"', ..]) => {
-                scopes.push(Scope::String);
+                scopes.push(TextScope::String);
                 1
             }
             (_, [b'<', b'<', ..]) => match heredoc(rest) {
                 Some((start, end)) => {
-                    scopes.push(Scope::Heredoc(at + end));
+                    scopes.push(TextScope::Heredoc(at + end));
                     start
                 }
                 None => 2,
             },
             (_, [open @ (b'(' | b'[' | b'{'), ..]) => {
-                scopes.push(Scope::Bracket(match open {
+                scopes.push(TextScope::Bracket(match open {
                     b'(' => b')',
                     b'[' => b']',
                     _ => b'}',
                 }));
                 1
             }
-            (Some(Scope::Bracket(close)), [byte, ..]) if byte == close => {
+            (Some(TextScope::Bracket(close)), [byte, ..]) if byte == close => {
                 scopes.pop();
                 1
             }
-            (Some(Scope::Template), [b'}', ..]) => {
+            (Some(TextScope::Template), [b'}', ..]) => {
                 scopes.pop();
                 1
             }
