@@ -266,7 +266,7 @@ fn f7_a_server_that_dies_during_a_call_is_reported_with_its_status_and_last_stde
     fixture.configure(&[fixture.entry("frail", dying)]);
     let ran = fixture.home.run(&["call", "frail/die", "--yes"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{ran:?}");
-    let told = "(exited with status 7; last stderr: \"reading\", \"disk is full\"); try `switchboard doctor frail`\n";
+    let told = "(exited with status 7; last stderr: \"reading\", \"disk is full\"); try `switchboard doctor frail`; the call may have been executed: check before you repeat it\n";
     assert!(ran.stderr.ends_with(told), "{ran:?}");
 
     let ran = fixture.home.run(&["call", "frail/die", "--yes", "--json"]);

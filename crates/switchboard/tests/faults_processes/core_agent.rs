@@ -281,18 +281,13 @@ async fn s0_36_s0_37_a_question_without_a_caller_is_declined_at_once_with_one_no
             );
             let notices: Vec<String> = std::iter::from_fn(|| events.try_next())
                 .filter_map(|next| match next {
-                    NextEvent::Event(Event::Notice { server, line }) => {
-                        Some(format!("{}: {line}", server.unwrap()))
+                    NextEvent::Event(Event::QuestionDeclined { server, reason }) => {
+                        Some(format!("{server}: {reason}"))
                     }
                     _ => None,
                 })
                 .collect();
-            assert_eq!(
-                notices,
-                [format!(
-                    "{server}: a question of the server was declined: no caller can answer it"
-                )]
-            );
+            assert_eq!(notices, [format!("{server}: no caller can answer it")]);
             let begun = test.record(server).with_method("initialize");
             let advertised = begun.iter().any(|message| {
                 message
