@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use memchr::memchr;
 use memchr::memmem::Finder;
+use memchr::{memchr, memchr2};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -77,6 +77,10 @@ impl ResultKind {
 /// large: the others alone are parsed.
 pub(super) fn is_plainly_complete(result: &RawJson) -> bool {
     let bytes = result.as_bytes();
+    // The key has a `T`, or a backslash in an escape in its place: most short results have neither.
+    if memchr2(b'T', b'\\', bytes).is_none() {
+        return true;
+    }
     let is_complete = |at: usize| {
         let value = bytes[at + RESULT_TYPE.needle().len()..]
             .trim_ascii_start()
