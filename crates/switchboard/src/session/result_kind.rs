@@ -75,12 +75,16 @@ impl ResultKind {
 
 /// Whether the result contains no `resultType` other than `complete`. Most results do not, and some are
 /// large: the others alone are parsed.
+#[inline]
 pub(super) fn is_plainly_complete(result: &RawJson) -> bool {
     let bytes = result.as_bytes();
     // The key has a `T`, or a backslash in an escape in its place: most short results have neither.
-    if memchr2(b'T', b'\\', bytes).is_none() {
-        return true;
-    }
+    memchr2(b'T', b'\\', bytes).is_none() || has_no_other_type(bytes)
+}
+
+/// The search for the key itself.
+#[inline(never)]
+fn has_no_other_type(bytes: &[u8]) -> bool {
     let is_complete = |at: usize| {
         let value = bytes[at + RESULT_TYPE.needle().len()..]
             .trim_ascii_start()
