@@ -4,9 +4,6 @@
 /// Deeper than any configuration; with it, no text takes the parser longer than a moment.
 const MAX_DEPTH: usize = 16;
 
-/// The longest name of a heredoc.
-const MAX_NAME_BYTES: usize = 256;
-
 /// What surrounds a place in the text.
 enum TextScope {
     /// A bracket, with the character that closes it.
@@ -50,7 +47,7 @@ pub(crate) fn too_deep_at(text: &str) -> Option<usize> {
             (Some(TextScope::String | TextScope::Heredoc(_)), _) => 1,
             // Code.
             (_, [b'#', ..] | [b'/', b'/', ..]) => find(rest, b"\n"),
-            (_, [b'/', b'*', ..]) => 2 + find(&rest[2..], b"*/"),
+            (_, [b'/', b'*', ..]) => find(&rest[2..], b"*/") + 4,
             (_, [b'"', ..]) => {
                 scopes.push(TextScope::String);
                 1
@@ -95,14 +92,18 @@ fn find(text: &[u8], word: &[u8]) -> usize {
 
 /// Where the text of a heredoc begins and ends.
 fn heredoc(text: &[u8]) -> Option<(usize, usize)> {
-    let start = find(&text[..text.len().min(MAX_NAME_BYTES)], b"\n") + 1;
-    let head = text.get(2..start)?;
-    let name = head.strip_prefix(b"-").unwrap_or(head).trim_ascii();
     let is_name =
         |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte) || !byte.is_ascii();
-    if name.is_empty() || !name.iter().all(is_name) {
+    let head = text.strip_prefix(b"<<-").unwrap_or(&text[2..]);
+    let (name, rest) = head.split_at(head.iter().take_while(|byte| is_name(byte)).count());
+    let blanks = rest
+        .iter()
+        .take_while(|byte| b" \t\r".contains(byte))
+        .count();
+    if name.is_empty() || rest.get(blanks) != Some(&b'\n') {
         return None;
     }
+    let start = text.len() - rest.len() + blanks + 1;
     let mut end = start;
     for line in text[start..].split_inclusive(|byte| *byte == b'\n') {
         if line.trim_ascii() == name {
@@ -130,6 +131,13 @@ mod tests {
         check(&repeated("a = <<-EOT\n\" [ ( { $${ \n  EOT\n", 100), false);
         check(&repeated("\"${[", MAX_DEPTH), true);
         check(&format!("a = <<EOT\n{}\nEOT\n", repeated("${ [", 10)), true);
+        check(&repeated("1 /* */* (c[ ", MAX_DEPTH), true);
+        let name = "E".repeat(1_000);
+        let hidden = format!(
+            "a = <<{name}\n\"\n{name}\nb = {}",
+            repeated("(c[", MAX_DEPTH)
+        );
+        check(&hidden, true);
         // Closed only in a comment, a string, or after the end of a heredoc.
         check(&repeated("c[ /* ] */ 1 + \"]\" ", MAX_DEPTH + 1), true);
         check(
