@@ -18,11 +18,14 @@ const SLOW_PART: usize = 10;
 /// How many tools the long list has.
 pub(crate) const LONG_LIST: usize = 1000;
 
-/// The limits that the issue of each row sets.
+/// The bars of these rows.
 const LIST_SECONDS: f64 = 0.002;
 const ATTACH_SECONDS: f64 = 40e-6;
 const IDLE_BYTES: f64 = 9.0 * 1024.0 * 1024.0;
 const LOADED_BYTES: f64 = 20.0 * 1024.0 * 1024.0;
+
+/// Within this time our gateway releases the code of its start.
+const START_TIME: Duration = Duration::from_secs(11);
 
 /// From where to where the bytes of a table go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,6 +88,9 @@ pub(crate) async fn run(options: &Options) -> Result<(Vec<Row>, Vec<String>), Fa
 async fn measure(setting: &mut Setting, options: &Options, way: Way) -> Result<Vec<Row>, Fault> {
     let gateways = setting.start(way).await?;
     let mut figures: Vec<Figures> = gateways.iter().map(|_| Figures::default()).collect();
+    if way == Way::HttpToStdio {
+        tokio::time::sleep(START_TIME).await;
+    }
     for (gateway, figures) in gateways.iter().zip(&mut figures) {
         figures.idle = gateway.memory()?;
     }

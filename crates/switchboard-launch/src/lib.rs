@@ -72,7 +72,8 @@
 //! # Where to look
 //!
 //! `launcher` (start a child), `child` (its pipes, and how it is stopped), `command`, `exit`, `pipes`,
-//! `stderr`, `process_group` (without a launcher process), `linux` (with one).
+//! `stderr`, `process_group` (without a launcher process), `linux` (with one). [`release_code`] is for
+//! any process that waits; the launcher process uses it, too.
 #![cfg(unix)]
 
 mod child;
@@ -97,4 +98,12 @@ pub use stderr::{StderrTail, TAIL_BYTES};
 pub fn launcher_main() {
     #[cfg(target_os = "linux")]
     linux::launcher_process::serve_if_marked();
+}
+
+/// Takes the program's code out of this process's memory; what runs again is mapped again. For a
+/// process that waits for long: most of the code that it has run, only its start needed. Does nothing
+/// where the system is not Linux.
+pub fn release_code() {
+    #[cfg(target_os = "linux")]
+    linux::program_pages::release();
 }

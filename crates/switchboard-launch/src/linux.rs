@@ -11,6 +11,7 @@ mod keeper_connection;
 mod launcher_connection;
 pub(crate) mod launcher_process;
 mod process_tree;
+pub(crate) mod program_pages;
 mod protocol;
 
 pub(crate) use exec::default_signals;

@@ -82,6 +82,8 @@ pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
             Err(error) => return Err(lost(&error)),
         }
     };
+    // One such process for each client waits for as long as the client runs.
+    switchboard::launch::release_code();
     let client_has_ended = Arc::new(AtomicBool::new(false));
     pump(&stream, client_has_ended.clone()).map_err(|error| lost(&error))?;
     match client_has_ended.load(Ordering::Relaxed) {

@@ -22,7 +22,7 @@ use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork, s
 
 use super::keeper::{self, RESUME, WaitOutcome};
 use super::protocol::{KeeperReport, SpawnStep};
-use super::{exec, process_tree};
+use super::{exec, process_tree, program_pages};
 
 /// The environment variable that makes a program serve as launcher process. No child has it.
 pub(crate) const MARKER: &str = "SWITCHBOARD_LAUNCHER";
@@ -55,6 +55,7 @@ fn serve() -> nix::Result<()> {
     prctl::set_child_subreaper(true)?;
     prctl::set_pdeathsig(RESUME)?;
     let _ = (&socket).write_all(&[READY]);
+    program_pages::release();
     let mut launcher = LauncherProcess {
         host: Some(socket),
         keepers: BTreeMap::new(),
