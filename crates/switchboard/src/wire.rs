@@ -28,7 +28,7 @@ mod strings;
 
 /// For JSON writers of other crates.
 #[doc(hidden)]
-pub use strings::{escaped, string_text};
+pub use strings::{escaped, push_escaped, string_text};
 
 /// For readers of JSON that is known to be valid: passes each member of an object to `each`, its key
 /// without escapes and its value as it stands.
@@ -200,7 +200,7 @@ impl RawJson {
         let mut text = String::from("{");
         for (index, (key, value)) in members.iter().enumerate() {
             text.push_str(if index == 0 { "\"" } else { ",\"" });
-            text.extend(escaped(key));
+            push_escaped(&mut text, key);
             text.push_str("\":");
             text.push_str(value.as_str());
         }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use switchboard::RawJson;
 use switchboard::config::AuditArguments;
 use switchboard::secret::Redactor;
-use switchboard::wire::escaped;
+use switchboard::wire::push_escaped;
 
 use super::shape::push_shape;
 
@@ -192,7 +192,7 @@ fn push_json(out: &mut String, json: &RawJson) {
 /// A string of JSON, in quotes.
 pub(super) fn push_string(out: &mut String, text: &str) {
     out.push('"');
-    escaped(text).for_each(|part| out.push_str(part));
+    push_escaped(out, text);
     out.push('"');
 }
 

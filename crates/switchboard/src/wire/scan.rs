@@ -26,9 +26,13 @@ pub(super) fn members<'a>(
             let key_start = take(bytes, at, b'"')?;
             let key_end = string(bytes, key_start)? - 1;
             at = take(bytes, key_end + 1, b':')?;
-            next(bytes, &mut at)?;
+            let first = next(bytes, &mut at)?;
             let value_start = at;
-            at = value(bytes, at)?;
+            at = match first {
+                // Half of the values of a message: the version, the method, a name.
+                b'"' => string(bytes, at + 1)?,
+                _ => value(bytes, at)?,
+            };
             each(&text[key_start..key_end], &text[value_start..at]).ok()?;
             match next(bytes, &mut at)? {
                 b',' => at += 1,
@@ -333,10 +337,10 @@ fn plain_end_of_long(bytes: &[u8], mut at: usize) -> usize {
     }
     let rest = bytes.len().saturating_sub(at);
     let Some(chunk) = bytes.last_chunk() else {
-        // The text is shorter than a chunk: plain bytes follow it.
-        let mut chunk = [b' '; 16];
-        chunk[..rest].copy_from_slice(&bytes[bytes.len() - rest..]);
-        return at + rest.min(special_positions(&chunk).trailing_zeros() as usize);
+        // The text is shorter than a chunk.
+        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
+        let special = bytes[bytes.len() - rest..].iter().position(is_special);
+        return at + special.unwrap_or(rest);
     };
     // Of the last bytes of the text, those that were read already are shifted out.
     let special = special_positions(chunk) >> (chunk.len() - rest);
