@@ -18,7 +18,7 @@ use nix::sys::signalfd::SignalFd;
 use nix::unistd::{Pid, getppid};
 
 use super::protocol::{self, KeeperReport, SpawnStep};
-use super::{exec, process_tree};
+use super::{exec, process_tree, program_pages};
 use crate::Exit;
 use crate::command::WipedBytes;
 
@@ -62,6 +62,7 @@ pub(crate) fn run(
                 launcher,
                 stage: StopStage::Running,
             };
+            program_pages::release();
             // The launcher process may have died before PDEATHSIG was set.
             keeper.terminate_without_launcher();
             keeper.run(signals);
