@@ -338,8 +338,7 @@ impl HostState {
     /// Pins each definition when it is first seen, so that a later change of it is detected.
     fn pin(&self, catalog: &Catalog, gate: &Gate) {
         let mut wanted = catalog
-            .tools()
-            .iter()
+            .callable()
             .filter(|tool| gate.wants_pin(tool))
             .peekable();
         if wanted.peek().is_none() {

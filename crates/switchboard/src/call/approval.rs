@@ -170,7 +170,7 @@ impl HostState {
     fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
         let catalog = self.catalog();
         let is_same = |other: &Tool| other.id.server == tool.id.server && other.id != tool.id;
-        let others = catalog.tools().iter().filter(|other| is_same(other));
+        let others = catalog.callable().filter(|other| is_same(other));
         others.chain([tool]).cloned().collect()
     }
 
