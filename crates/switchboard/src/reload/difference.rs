@@ -165,9 +165,6 @@ fn change_on_file_edit(
     let Some(old) = before.server else {
         return change_by_new_entry(new, now.runs, accepted, found);
     };
-    if !new.dialect.profile().watched {
-        return (new.clone(), keep_or_update(old, &new));
-    }
     match (before.runs, now.runs) {
         (false, true) if !accepted(&new) => {
             wait_for_approval("it could not run before the change", new)
