@@ -84,7 +84,8 @@ impl Host {
     /// Watches configuration files, also ones that do not exist yet, and applies what `source`
     /// loads as far as no approval is needed: see [`pending_changes`](Self::pending_changes). A
     /// failed load changes nothing and sends [`Event::ConfigBroken`]. If `files` contains the
-    /// store's file of approvals, those of other processes take effect at once. Ends with the host.
+    /// store's files of trust, permissions and grants, what other processes accept or revoke there
+    /// takes effect at once; their new grants apply from the next run. Ends with the host.
     #[cfg(feature = "watch")]
     pub fn watch(
         &self,
@@ -145,6 +146,7 @@ impl HostState {
         new: Config,
         cause: ReloadCause,
     ) -> Result<ReloadReport, ConfigErrors> {
+        let has_revoked = self.drop_revoked_grants().await;
         let roster = self.roster();
         let difference = self.difference(&roster, &new, cause);
         let gate = Roster::gate_of(&difference.config, &self.own, &*self.store)?;
@@ -152,7 +154,8 @@ impl HostState {
         *lock(&self.reload.latest) = Some(Arc::new(new));
         let before = pending_changes(&roster.servers, &lock(&self.reload.pending));
         lock(&self.reload.pending).clone_from(&difference.pending);
-        let rules_changed = gate.accepted() != roster.gate.accepted()
+        let rules_changed = has_revoked
+            || gate.accepted() != roster.gate.accepted()
             || !has_same_rules(&roster.config, &difference.config);
         if changes_nothing(&roster, &difference) && !rules_changed {
             let reloaded = report(&roster, &difference, &roster.servers);

@@ -162,7 +162,10 @@ impl FileWatcher {
         };
         match outcome {
             Ok(_) => self.source.accepted(&host.latest_config()),
-            Err(errors) => host.set_load_errors(errors),
+            Err(errors) => {
+                host.drop_revoked_grants().await;
+                host.set_load_errors(errors);
+            }
         }
     }
 

@@ -197,6 +197,42 @@ async fn t9_a_grant_that_is_revoked_while_it_is_stored_is_gone_in_the_next_run()
     host.stop().await;
 }
 
+/// Another program revokes the approval in the store. The one that was not stored stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn t9_an_approval_that_another_program_revokes_ends_with_the_next_reload() {
+    let (scratch, store) = (Scratch::new(), Arc::new(MemoryStore::default()));
+    let chaos = Chaos::new()
+        .tool("t", [Step::text("fine")])
+        .tool("other", [Step::text("fine")]);
+    let mut builder = builder_of(&scratch, "", &chaos, store.clone());
+    let config = builder.config_mut().clone();
+    let host = start(builder).await;
+    let approve = async |tool: &str, lifetime: ApprovalLifetime| {
+        let person = caller_that_answers(Approval::AlwaysTool(lifetime));
+        let caller: Arc<dyn Caller> = person.clone();
+        host.call_with(call(tool, &caller)).await.unwrap();
+        person.seen().approvals.len()
+    };
+    assert_eq!(approve("s/t", ApprovalLifetime::Permanent).await, 1);
+    assert_eq!(approve("s/other", ApprovalLifetime::Run).await, 1);
+    let reloaded = host.reload(config.clone()).await.unwrap();
+    assert_eq!(reloaded, ReloadReport::default());
+
+    let stored = store.all(StoreTable::Grants).unwrap();
+    let [(key, _)] = &stored[..] else {
+        panic!("{stored:?}")
+    };
+    store.remove(StoreTable::Grants, key).unwrap();
+    assert!(host.reload(config.clone()).await.unwrap().rules_changed);
+    assert_eq!(approve("s/other", ApprovalLifetime::Run).await, 0);
+    // It is asked about again, and the new answer outlives a reload.
+    assert_eq!(approve("s/t", ApprovalLifetime::Run).await, 1);
+    let reloaded = host.reload(config).await.unwrap();
+    assert_eq!(reloaded, ReloadReport::default());
+    assert_eq!(approve("s/t", ApprovalLifetime::Run).await, 0);
+    host.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn revoking_reports_that_the_store_failed() {
     let store = Arc::new(SlowStore {
