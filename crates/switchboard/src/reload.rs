@@ -21,7 +21,7 @@ use crate::store::StoreError;
 use crate::sync::lock;
 use crate::trust::{self, AcceptError, Disclosure};
 
-use difference::{Difference, ReloadApproval, ServerChange, difference};
+use difference::{Difference, ReloadApproval, ServerChange, difference, may_run};
 #[cfg(feature = "watch")]
 pub use watcher::WatchError;
 
@@ -32,8 +32,8 @@ mod watcher;
 impl Host {
     /// Applies a new configuration on a person's request, including what allows more. Unchanged
     /// servers and their calls are not affected; a project's entry that nobody has accepted is
-    /// still not started. In dialects whose files are not watched (core-agent), every server is
-    /// stopped before any is started.
+    /// still not started, and one whose acceptance was revoked is stopped. In dialects whose files are
+    /// not watched (core-agent), every server is stopped before any is started.
     pub async fn reload(&self, config: Config) -> Result<ReloadReport, ConfigErrors> {
         self.0.apply(config, ReloadCause::Person).await
     }
@@ -196,7 +196,13 @@ impl HostState {
     }
 
     fn difference(&self, roster: &Roster, new: &Config, cause: ReloadCause) -> Difference {
-        let waits = |name: &ServerName| roster.server(name).ok().and_then(why_untrusted);
+        let waits = |name: &ServerName| {
+            let server = roster.server(name).ok()?;
+            why_untrusted(server).or_else(|| {
+                (may_run(&server.config, &roster.config) && self.is_revoked(&server.config))
+                    .then(|| "this project's entry is no longer accepted".to_owned())
+            })
+        };
         let accepted = |server: &ServerConfig| {
             trust::is_accepted(server, &self.resources.environment, &*self.store)
         };
@@ -218,6 +224,11 @@ impl HostState {
             back.for_each(|(_, change)| *change = ServerChange::Start);
         }
         found
+    }
+
+    /// Whether a person has revoked the acceptance of a project's entry.
+    fn is_revoked(&self, server: &ServerConfig) -> bool {
+        trust::is_revoked(server, &self.resources.environment, &*self.store)
     }
 
     /// The servers of the next roster, and those that are retired.
@@ -398,7 +409,7 @@ fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) ->
         let after = Activity::of(servers, name);
         let list = match (change, before, after) {
             (ServerChange::UpdateConfig, ..) => &mut report.adjusted,
-            (ServerChange::Keep | ServerChange::Wait(_), ..) => continue,
+            (ServerChange::Keep, ..) => continue,
             (_, Absent | Untrusted, Off | On) => &mut report.added,
             (_, Off | On, On) => &mut report.restarted,
             (_, On, Absent | Untrusted | Off) => &mut report.stopped,

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use switchboard::Host;
 use switchboard::call::Call;
 use switchboard::caller::Approval;
 use switchboard::config::{self, Config, ConfigErrors, ConfigFile, Scope};
@@ -14,6 +13,7 @@ use switchboard::name::ServerName;
 use switchboard::reload::{ConfigSource, ReloadReport};
 use switchboard::server::{ConnectStep, State};
 use switchboard::store::{MemoryStore, Store, StoreError, StoreTable};
+use switchboard::{Host, trust};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Entry, Step, is_alive};
 use tokio::task::JoinSet;
@@ -306,6 +306,46 @@ fn fingerprint_of(test: &TestHost) -> config::Fingerprint {
 
 async fn reloaded_or_same(host: &Host, seen: impl Fn(&Host) -> bool) {
     until("the change is seen", TIMEOUT, || seen(host)).await;
+}
+
+/// T3: whether a person reloads, or the files are watched.
+#[tokio::test]
+async fn t3_a_projects_server_whose_acceptance_is_revoked_stops_until_it_is_accepted_again() {
+    for is_watched in [false, true] {
+        let test = TestHost::new();
+        let file = test.scratch.config(&[test.entry("s", good())]);
+        let source = file.clone();
+        let load = move || config::load(&[ConfigFile::new(&source, Scope::Project)]);
+        let shown = trust::disclose(&load().unwrap().servers["s"], &test.environment);
+        trust::accept(&shown, &*test.store).unwrap();
+        let host = test.builder(load().unwrap()).start().await.unwrap();
+        let pid = until_state(&host, "s", is_ready).await.pid.unwrap();
+
+        trust::revoke(&shown, &*test.store).unwrap();
+        let mut events = host.events();
+        let report = if is_watched {
+            // Starts by loading the file.
+            host.watch([file.clone()], load).unwrap();
+            reloaded(&mut events).await
+        } else {
+            Arc::new(host.reload(load().unwrap()).await.unwrap())
+        };
+        assert_eq!(names(&report.stopped), ["s"], "{report:?}");
+        let waiting: Vec<_> = report.pending.iter().map(|one| &one.server).collect();
+        assert_eq!(waiting, [&Some(shown.name.clone())]);
+        until("its process has ended", TIMEOUT, || test.of("s").is_empty()).await;
+        assert!(!is_alive(pid.cast_signed()));
+        let refused = text_of(&host, "s/ok").await.unwrap_err().to_string();
+        assert!(
+            refused.starts_with("server \"s\": not trusted: this project's entry "),
+            "{refused}"
+        );
+
+        let accepted = host.accept(&shown).await.unwrap();
+        assert_eq!(names(&accepted.added), ["s"], "{accepted:?}");
+        until_state(&host, "s", is_ready).await;
+        host.stop().await;
+    }
 }
 
 /// A library user's store that panics once.
