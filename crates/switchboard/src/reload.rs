@@ -32,9 +32,11 @@ mod watcher;
 impl Host {
     /// Applies a new configuration on a person's request, including what allows more. Unchanged
     /// servers and their calls are not affected; a project's entry that nobody has accepted is
-    /// still not started, and one whose acceptance was revoked is stopped. In dialects whose files are
+    /// still not started, and one whose acceptance was revoked is stopped. The servers and rules
+    /// that the [`HostBuilder`](crate::HostBuilder) got in code stay. In dialects whose files are
     /// not watched (core-agent), every server is stopped before any is started.
-    pub async fn reload(&self, config: Config) -> Result<ReloadReport, ConfigErrors> {
+    pub async fn reload(&self, mut config: Config) -> Result<ReloadReport, ConfigErrors> {
+        self.0.in_code.add_to(&mut config);
         self.0.apply(config, ReloadCause::Person).await
     }
 
@@ -99,8 +101,8 @@ impl Host {
 /// Loads the configuration of watched files. A function that loads it is one, too.
 #[cfg(feature = "watch")]
 pub trait ConfigSource: Send + Sync + 'static {
-    /// Loads the files. May be called again before anything is applied, because the files may have
-    /// been partially written.
+    /// Loads the files; the host adds the servers and rules that it got in code. May be called again
+    /// before anything is applied, because the files may have been partially written.
     fn load(&self) -> Result<Config, ConfigErrors>;
 
     /// The host has accepted this configuration.

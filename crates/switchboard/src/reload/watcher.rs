@@ -178,7 +178,11 @@ impl FileWatcher {
         }
         let source = self.source.clone();
         match tokio::task::spawn_blocking(move || source.load()).await {
-            Ok(loaded) => loaded.map_err(lines),
+            Ok(Ok(mut config)) => {
+                host.in_code.add_to(&mut config);
+                Ok(config)
+            }
+            Ok(Err(errors)) => Err(lines(errors)),
             Err(fault) => Err(vec![match fault.try_into_panic() {
                 Ok(payload) => format!(
                     "the files could not be read: {}",

@@ -13,7 +13,7 @@ use switchboard::name::ServerName;
 use switchboard::reload::{ConfigSource, ReloadReport};
 use switchboard::server::{ConnectStep, State};
 use switchboard::store::{MemoryStore, Store, StoreError, StoreTable};
-use switchboard::{Host, trust};
+use switchboard::{Host, Server, trust};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Entry, Step, is_alive};
 use tokio::task::JoinSet;
@@ -346,6 +346,46 @@ async fn t3_a_projects_server_whose_acceptance_is_revoked_stops_until_it_is_acce
         until_state(&host, "s", is_ready).await;
         host.stop().await;
     }
+}
+
+#[tokio::test]
+async fn servers_and_rules_in_code_stay_when_the_files_are_loaded_again() {
+    let test = TestHost::new();
+    let of_file = |timeout: &str| {
+        let entry = test.entry("file", good().tool("more", Step::text("more")));
+        let rules = "[permissions]\nallow = [\"file/ok\"]\n";
+        (test.scratch).config_with(rules, &[entry.set("call_timeout", timeout)])
+    };
+    let file = of_file("8s");
+    let source = file.clone();
+    let load = move || config::load(&[ConfigFile::new(&source, Scope::Given)]);
+    let launch = good().launch();
+    let mine = Server::stdio("mine", launch.command.display().to_string()).args(launch.args);
+    let builder = test.builder(load().unwrap()).server(mine);
+    let builder = builder.allow("*").deny("file/more");
+    let host = builder.start().await.unwrap();
+    settled(&host).await;
+    let check = async || {
+        assert_eq!(text_of(&host, "mine/ok").await.unwrap(), "fine");
+        assert_eq!(text_of(&host, "file/ok").await.unwrap(), "fine");
+        let refused = text_of(&host, "file/more").await.unwrap_err().to_string();
+        assert!(refused.contains("denied: deny rule"), "{refused}");
+    };
+    check().await;
+    let reloaded_by_person = host.reload(load().unwrap()).await.unwrap();
+    assert_eq!(reloaded_by_person, ReloadReport::default());
+    check().await;
+
+    host.watch([file], load).unwrap();
+    let mut events = host.events();
+    of_file("9s");
+    let report = reloaded(&mut events).await;
+    assert_eq!(
+        (names(&report.adjusted), &report.removed, &report.pending),
+        (vec!["file"], &vec![], &vec![])
+    );
+    check().await;
+    host.stop().await;
 }
 
 /// A library user's store that panics once.
