@@ -797,6 +797,23 @@ async fn a_file_is_still_watched_after_its_folder_was_replaced() {
     host.stop().await;
 }
 
+/// Its tools are not known yet: the call waits for the new server.
+#[tokio::test]
+async fn c20_a_call_that_waits_for_a_connecting_server_goes_to_the_one_that_replaces_it() {
+    let test = TestHost::new();
+    let never = good().on_start(Step::WaitFile(test.scratch.path("never")));
+    let host = test.host(&[test.entry("s", never)]).await;
+    let calling = host.clone();
+    let call = tokio::spawn(async move { text_of(&calling, "s/ok").await });
+    until("its process is there", TIMEOUT, || test.of("s").len() == 1).await;
+    assert!(!call.is_finished());
+    let file = test.scratch.config(&[test.entry("s", good())]);
+    let config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
+    host.reload(config).await.unwrap();
+    assert_eq!(call.await.unwrap().unwrap(), "fine");
+    host.stop().await;
+}
+
 /// The definition is the same: what is gone is the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_server_is_removed_while_it_is_approved_says_so() {
