@@ -164,7 +164,7 @@ impl HostState {
             self.publish_report(&reloaded, before);
             return Ok(reloaded);
         }
-        let (servers, retiring) = self.next_servers(&roster, &difference).await;
+        let (servers, retiring) = self.next_servers(&roster, &difference);
         let reloaded = ReloadReport {
             rules_changed,
             ..report(&roster, &difference, &servers)
@@ -234,7 +234,7 @@ impl HostState {
     }
 
     /// The servers of the next roster, and those that are retired.
-    async fn next_servers(
+    fn next_servers(
         &self,
         roster: &Roster,
         difference: &Difference,
@@ -260,7 +260,7 @@ impl HostState {
             let entry = difference.config.servers[name].clone();
             let mut after = match (change, roster.server(name).ok()) {
                 (ServerChange::Keep | ServerChange::UpdateConfig, Some(old)) => {
-                    servers.push(old.update_config(entry).await);
+                    servers.push(old.update_config(entry));
                     continue;
                 }
                 (ServerChange::StartTogether, _) => together_ended.clone(),

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::backoff::{Backoff, BackoffDecision, Retry};
 use super::connect::{AttemptOutcome, ConnectAttempt, ConnectError, Connected};
 use super::connection::{ConnectionEnd, ConnectionEvent, LiveConnection, close_connection};
+use super::current_config::CurrentConfig;
 use super::endpoint::{Failure, LiveSession, ServerEndpoint, ServerProcess};
 use super::era::EraVerdict;
 use super::keep_policy::check_offerings;
@@ -24,7 +25,7 @@ use super::switching::{EraOutcome, EraRefusal};
 use super::{ConnectStep, Snapshot, State, messages};
 use crate::auth::NeedsLogin;
 use crate::catalog::Offerings;
-use crate::config::{Protocol, ServerConfig};
+use crate::config::Protocol;
 use crate::future::BoxFuture;
 use crate::secret::Redactor;
 use crate::session::{Era, OpenOptions, RequestFault};
@@ -47,16 +48,13 @@ pub(super) enum TaskCommand {
     Close(String, oneshot::Sender<()>),
     /// A request was refused with a text that shows which era it needs.
     EraRefused(EraRefusal, oneshot::Sender<Option<EraOutcome>>),
-    /// A changed entry with the same launch.
-    UpdateConfig(Arc<ServerConfig>),
     /// Ends the task.
     Stop,
 }
 
 /// The task's state.
 pub(super) struct ServerTask {
-    /// The current entry.
-    pub(super) config: Arc<ServerConfig>,
+    pub(super) config: CurrentConfig,
     pub(super) endpoint: Arc<dyn ServerEndpoint>,
     pub(super) status: Arc<StatusPublisher>,
     pub(super) launch_store: LaunchStore,
@@ -125,7 +123,6 @@ impl ServerTask {
                         // The caller may have given up.
                         let _ = answer.send(self.era_refused(refusal));
                     }
-                    Some(TaskCommand::UpdateConfig(config)) => self.update_config(config),
                     Some(TaskCommand::Stop) | None => break,
                 },
                 event = self.phase.next() => self.handle_event(event),
@@ -133,12 +130,6 @@ impl ServerTask {
             }
         }
         self.end().await;
-    }
-
-    /// Used from the next connection or listing on.
-    fn update_config(&mut self, config: Arc<ServerConfig>) {
-        self.options.connect_timeout = config.timeouts.connect;
-        self.config = config;
     }
 
     /// Starts a server that is idle, or whose backoff allows it.
@@ -326,8 +317,10 @@ impl ServerTask {
             self.launch_store.clone(),
         );
         let known = self.is_profile_current.then(|| self.profile.clone());
+        let config = self.config.get();
+        self.options.connect_timeout = config.timeouts.connect;
         let attempt = ConnectAttempt::new(
-            self.config.clone(),
+            config,
             endpoint,
             status,
             launch_store,
@@ -373,7 +366,7 @@ impl ServerTask {
             live_session,
             process,
             redactor,
-            &self.config,
+            self.config.clone(),
         )));
         self.status.set_state(state, "", |snapshot| {
             snapshot.session = session;
@@ -467,7 +460,7 @@ impl ServerTask {
     fn replace_offerings(&mut self, offerings: Offerings, before: &Offerings) {
         let declares_extension =
             matches!(&self.phase, Phase::Live(live) if live.declares_extension());
-        let kept = check_offerings(&self.config, declares_extension, &offerings);
+        let kept = check_offerings(&self.config.get(), declares_extension, &offerings);
         if let Err(Failure { fact, retry }) = kept {
             let fact = messages::with_stderr(&fact, &[]);
             let failure = Failure { fact, retry };
@@ -528,7 +521,7 @@ impl ServerTask {
     /// Only with `protocol = "auto"`: an era that the entry fixes says nothing about other entries
     /// with the same launch.
     fn remember_era(&mut self, era: Era) {
-        if self.config.protocol == Protocol::Auto {
+        if self.config.get().protocol == Protocol::Auto {
             let is_refuted =
                 |verdict: &EraVerdict| verdict.era() == Era::Legacy && era == Era::Modern;
             let verdict = self
