@@ -290,8 +290,8 @@ impl ServerHandle {
         self.send(TaskCommand::Restart).await;
     }
 
-    /// Closes the connection with this reason, until the server is restarted or its entry changes.
-    /// Returns when the server's state has changed.
+    /// Closes the connection, or stops connecting, with this reason, until the server is restarted or
+    /// its entry changes. Returns when the server's state has changed.
     pub async fn close(&self, reason: String) {
         self.end_further_connections();
         self.send(|done| TaskCommand::Close(reason, done)).await;

@@ -115,8 +115,7 @@ impl ServerTask {
                     Some(TaskCommand::NeedsLogin(needed, done)) => self.refused(needed, done),
                     Some(TaskCommand::Restart(done)) => self.restart(done),
                     Some(TaskCommand::Close(reason, done)) => {
-                        let retry = Retry::OnRequest;
-                        self.close(Failure { fact: reason, retry }, "closed on request");
+                        self.close_on_request(reason);
                         let _ = done.send(());
                     }
                     Some(TaskCommand::EraRefused(refusal, answer)) => {
@@ -147,10 +146,7 @@ impl ServerTask {
     }
 
     fn restart(&mut self, done: oneshot::Sender<()>) {
-        if matches!(
-            self.status.snapshot().state,
-            State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
-        ) {
+        if self.may_not_start() {
             return;
         }
         // It waits for the calls of the server that it replaces, and then starts.
@@ -169,6 +165,27 @@ impl ServerTask {
         self.options.cache.clear();
         self.restarting.push(done);
         self.connect_now("restarted on request");
+    }
+
+    fn close_on_request(&mut self, reason: String) {
+        if self.may_not_start() {
+            return;
+        }
+        let retry = Retry::OnRequest;
+        self.close(
+            Failure {
+                fact: reason,
+                retry,
+            },
+            "closed on request",
+        );
+    }
+
+    fn may_not_start(&self) -> bool {
+        matches!(
+            self.status.snapshot().state,
+            State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
+        )
     }
 
     /// A call failed because a login is needed. Other calls of the session may finish.
@@ -484,17 +501,12 @@ impl ServerTask {
         });
     }
 
-    /// Closes a working connection that is not to be kept.
+    /// Ends the current phase, with a failure that is not retried.
     fn close(&mut self, failure: Failure, how: &str) {
-        let live = match std::mem::take(&mut self.phase) {
-            Phase::Live(live) => live,
-            phase => {
-                self.phase = phase;
-                return;
-            }
-        };
-        self.record_connection(&live);
-        self.failed(failure, live.close(), Some(how.to_owned()));
+        let stopping = self.end_phase();
+        // A restart that has not begun does not begin any more.
+        self.restarting.clear();
+        self.failed(failure, stopping, Some(how.to_owned()));
         self.status
             .update_quietly(|snapshot| snapshot.listings += 1);
     }
@@ -558,13 +570,9 @@ impl ServerTask {
         }
     }
 
-    /// Closes the session, stops the process and finishes writes to the store, within one time
-    /// limit.
-    async fn end(mut self) {
-        // Commands in the queue are dropped, which answers their senders.
-        self.commands.close();
-        while self.commands.try_recv().is_ok() {}
-        let stopping: BoxFuture<'static, ()> = match std::mem::take(&mut self.phase) {
+    /// Ends the current phase; the future completes when its connection is closed.
+    fn end_phase(&mut self) -> BoxFuture<'static, ()> {
+        match std::mem::take(&mut self.phase) {
             Phase::Idle | Phase::Waiting(_) => Box::pin(async {}),
             Phase::Stopping { stopping, .. } => stopping,
             Phase::Connecting { attempt, cancel } => {
@@ -580,7 +588,16 @@ impl ServerTask {
                 self.record_connection(&live);
                 live.close()
             }
-        };
+        }
+    }
+
+    /// Closes the session, stops the process and finishes writes to the store, within one time
+    /// limit.
+    async fn end(mut self) {
+        // Commands in the queue are dropped, which answers their senders.
+        self.commands.close();
+        while self.commands.try_recv().is_ok() {}
+        let stopping = self.end_phase();
         // A server that never ran writes nothing to its log.
         let quiet = matches!(
             self.status.snapshot().state,
