@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::config::{Config, ConfigErrors, ServerConfig};
+use crate::config::{Config, ConfigErrors, Diagnostic, ServerConfig};
 use crate::event::Event;
 pub use crate::event::{PendingChange, ReloadReport};
 use crate::host::{Host, HostState, RetiringServer, Roster, initial_state, wait_ended};
@@ -175,11 +175,22 @@ impl HostState {
             servers,
             gate,
         ));
+        self.send_new_warnings(&roster);
         // After the new roster is in place, so that a call that finds its server closed then finds
         // the successor.
         self.reload.retire(retiring);
         self.publish_report(&reloaded, before);
         Ok(reloaded)
+    }
+
+    /// Sends the warnings about rules and settings that the previous roster did not have.
+    fn send_new_warnings(&self, previous: &Roster) {
+        let now = self.roster();
+        for warning in warnings(&now).filter(|now| warnings(previous).all(|known| known != *now)) {
+            let line = format!("warning: {warning}");
+            // There may be no listener.
+            let _ = self.events.send(Event::Notice { server: None, line });
+        }
     }
 
     /// Sends the event, unless nothing changed.
@@ -312,6 +323,11 @@ impl HostState {
             let _ = self.events.send(Event::ConfigBroken { errors });
         }
     }
+}
+
+/// What is probably a mistake in the files of a roster.
+fn warnings(roster: &Roster) -> impl Iterator<Item = &Diagnostic> {
+    roster.config.warnings.iter().chain(roster.gate.warnings())
 }
 
 /// Whether the same calls and servers are allowed, asked about and denied.

@@ -388,6 +388,39 @@ async fn servers_and_rules_in_code_stay_when_the_files_are_loaded_again() {
     host.stop().await;
 }
 
+/// Otherwise a mistyped rule would look effective.
+#[tokio::test]
+async fn a_rule_that_an_edit_adds_for_no_server_is_reported() {
+    let test = TestHost::new();
+    let (host, mut events) = watched(&test, &[test.entry("git", good())]).await;
+    let edit = |timeout: &str| {
+        let rules = "[permissions]\nmode = \"yolo\"\ndeny = [\"gti/push\"]\n";
+        let git = test.entry("git", good()).set("call_timeout", timeout);
+        test.scratch.config_with(rules, &[git]);
+    };
+    edit("8s");
+    let line = until_event(&mut events, "a mistyped rule", |event| match event {
+        Event::Notice { line, .. } => Some(line),
+        _ => None,
+    })
+    .await;
+    assert!(line.starts_with("warning: "), "{line}");
+    assert!(
+        line.ends_with("\"gti/push\" matches no configured server"),
+        "{line}"
+    );
+    reloaded(&mut events).await;
+    // It is reported once.
+    edit("9s");
+    until_event(&mut events, "a reload", |event| match event {
+        Event::Notice { line, .. } => panic!("{line}"),
+        Event::Reloaded(_) => Some(()),
+        _ => None,
+    })
+    .await;
+    host.stop().await;
+}
+
 /// A library user's store that panics once.
 #[derive(Debug, Default)]
 struct PanicsOnce {
