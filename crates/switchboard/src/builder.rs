@@ -29,7 +29,6 @@ use crate::transport::Connector;
 pub use open::launcher_main;
 pub use server::Server;
 
-mod host_tool_caller;
 mod open;
 pub(crate) mod resource_tools;
 mod server;
