@@ -13,9 +13,11 @@ use crate::caller::{
     Approval, ApprovalRequest, Callbacks, Caller, CallerCapabilities, ElicitAnswer, Elicitation,
     Root,
 };
-use crate::config::{Config, ConfigErrors, Diagnostic, Dialect, Environment, RuleText, Source};
+use crate::config::{Config, ConfigErrors, Diagnostic, Environment};
 use crate::event::Events;
-use crate::host::{Host, HostReference, HostState, Roster, initial_state};
+use crate::host::{
+    Host, HostReference, HostState, Roster, SettingsInCode, initial_state, rule_in_code,
+};
 use crate::host_tools::{HostTool, HostTools, RegisteredTools};
 use crate::launch::Launcher;
 use crate::name::ServerName;
@@ -27,7 +29,6 @@ use crate::transport::Connector;
 pub use open::launcher_main;
 pub use server::Server;
 
-mod host_tool_caller;
 mod open;
 pub(crate) mod resource_tools;
 mod server;
@@ -43,6 +44,7 @@ const EVENT_CAPACITY: usize = 1024;
 #[derive(Debug)]
 pub struct HostBuilder {
     config: Config,
+    in_code: SettingsInCode,
     environment: Environment,
     store: Arc<dyn Store>,
     auth: AuthContext,
@@ -79,6 +81,7 @@ impl HostBuilder {
     pub fn new(config: Config) -> Self {
         Self {
             config,
+            in_code: SettingsInCode::default(),
             environment: Environment::default(),
             store: Arc::new(MemoryStore::default()),
             auth: AuthContext::default(),
@@ -97,40 +100,37 @@ impl HostBuilder {
         }
     }
 
-    /// Adds a server; replaces one of the same name.
+    /// Adds a server; replaces one of the same name, also in each configuration that is loaded
+    /// later.
     pub fn server(mut self, server: Server) -> Self {
         match server.into_config() {
-            Ok(server) => {
-                self.config
-                    .servers
-                    .insert(server.name.clone(), Arc::new(server));
-            }
+            Ok(server) => self.in_code.servers.push(Arc::new(server)),
             Err((field, message)) => self.errors.push(Diagnostic::in_code(field, message)),
         }
         self
     }
 
     /// Adds a rule that lets tools run without asking: `server/tool` with a glob for each part, or
-    /// `server`. Deny and ask rules take precedence.
+    /// `server`. Deny and ask rules take precedence. Reloads keep the rules that are added in code.
+    ///
+    /// As soon as there is a rule of any kind, calls that no rule allows are asked about, also those
+    /// of servers whose dialect needs no permissions.
     pub fn allow(mut self, rule: impl Into<String>) -> Self {
-        self.config.permissions.allow.push(rule_in_code(rule));
-        self.has_rules()
+        self.in_code.allow.push(rule_in_code(rule));
+        self
     }
 
-    /// Adds a rule that asks the caller about each call, whatever was answered before.
+    /// Adds a rule that asks the caller about each call, whatever was answered before. What
+    /// [`allow`](Self::allow) says about other calls applies here too.
     pub fn ask(mut self, rule: impl Into<String>) -> Self {
-        self.config.permissions.ask.push(rule_in_code(rule));
-        self.has_rules()
+        self.in_code.ask.push(rule_in_code(rule));
+        self
     }
 
-    /// Adds a rule that denies calls.
+    /// Adds a rule that denies calls. What [`allow`](Self::allow) says about other calls applies
+    /// here too.
     pub fn deny(mut self, rule: impl Into<String>) -> Self {
-        self.config.permissions.deny.push(rule_in_code(rule));
-        self.has_rules()
-    }
-
-    fn has_rules(mut self) -> Self {
-        self.config.permissions.configured = true;
+        self.in_code.deny.push(rule_in_code(rule));
         self
     }
 
@@ -163,7 +163,8 @@ impl HostBuilder {
         self
     }
 
-    /// The configuration so far, for changes.
+    /// The configuration without the servers and rules that are added in code, for changes. A
+    /// reload replaces it.
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.config
     }
@@ -277,10 +278,11 @@ impl HostBuilder {
     }
 
     /// Starts the host. Servers connect in parallel afterwards; this does not wait for them.
-    pub async fn start(self) -> Result<Host, ConfigErrors> {
+    pub async fn start(mut self) -> Result<Host, ConfigErrors> {
         if !self.errors.is_empty() {
             return Err(ConfigErrors(self.errors));
         }
+        self.in_code.add_to(&mut self.config);
         self.connectors.check(&self.config)?;
         let reference = HostReference::default();
         let own = RegisteredTools::read(self.tools, resource_tools::tools(&reference))?;
@@ -317,7 +319,7 @@ impl HostBuilder {
             })
             .collect();
         let roster = Roster::new(1, Arc::new(self.config), servers, gate);
-        let state = HostState::new(roster, resources, own, caller, self.only);
+        let state = HostState::new(roster, resources, own, caller, self.only, self.in_code);
         if self.offers_cached {
             let servers = state.roster().servers.clone();
             let read = async {
@@ -333,20 +335,4 @@ impl HostBuilder {
         state.spawn_rebuilder(changed);
         Ok(Host(state))
     }
-}
-
-/// A rule in the syntax of the native file.
-fn rule_in_code(rule: impl Into<String>) -> RuleText {
-    RuleText {
-        text: rule.into(),
-        client: None,
-        dialect: Dialect::Native,
-        file: code_file(),
-        line: 0,
-    }
-}
-
-/// The file name in diagnostics of servers and rules in code.
-fn code_file() -> Arc<PathBuf> {
-    Source::code().file
 }

@@ -7,7 +7,7 @@
 //! | `approval`, `permissions` | asks the caller, remembers and revokes approvals; decisions before a call |
 //! | `recover` | after an error: the call is made again, or ends with a hint |
 //! | `output_schema` | checks a result against the tool's output schema |
-//! | `host_tool` | calls of tools that this program runs |
+//! | `host_tool`, `host_tool_caller` | calls of tools that this program runs, and what they may do for the caller |
 //! | `sampling`, `unlisted` | sampling and resources, which the gate decides on as tools |
 //! | `trace` | the report of each call |
 
@@ -42,6 +42,7 @@ mod approval;
 mod builder;
 mod error;
 mod host_tool;
+mod host_tool_caller;
 mod output_schema;
 mod permissions;
 mod recover;

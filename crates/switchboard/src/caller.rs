@@ -184,11 +184,6 @@ impl ForwardedParams {
     pub(crate) fn is_empty(&self) -> bool {
         self.params.is_empty() && self.meta.is_empty()
     }
-
-    /// Whether the request is sent again with what a modern server required.
-    pub(crate) fn answers_questions(&self) -> bool {
-        self.params.iter().any(|(key, _)| is_answer(key))
-    }
 }
 
 /// Whether a member of params answers what a modern server required.

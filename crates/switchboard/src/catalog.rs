@@ -156,9 +156,14 @@ impl fmt::Display for Unresolved {
 }
 
 impl Catalog {
-    /// Every tool that can be called.
+    /// Every tool that has its exposed name.
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
+    }
+
+    /// Every tool that can be called, also those whose exposed names are not known yet.
+    pub(crate) fn callable(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools.iter().chain(&self.nameless)
     }
 
     /// The withheld tools, with reasons.

@@ -27,6 +27,7 @@ use crate::state::State;
 use crate::store::Store;
 use crate::sync::{self, lock};
 
+pub(crate) use in_code::{SettingsInCode, rule_in_code};
 pub(crate) use initial_state::initial_state;
 pub(crate) use reference::HostReference;
 use reload_state::ReloadState;
@@ -35,6 +36,7 @@ use remember::{GrantWriter, PinWriter, Writes, remembered_grants};
 use roster::CurrentServers;
 pub(crate) use roster::{LeaseError, Roster, ServerLease};
 
+mod in_code;
 mod initial_state;
 mod reference;
 mod reload_state;
@@ -80,6 +82,7 @@ pub(crate) struct HostState {
     rebuilder: Mutex<Option<AbortHandle>>,
     /// The servers that start with the host; `None` means every eager one.
     pub(crate) only: Option<Vec<ServerName>>,
+    pub(crate) in_code: SettingsInCode,
     /// The default caller, for calls that name none.
     pub(crate) caller: Arc<dyn Caller>,
     /// Whether the notice was given that a caller offers more than servers are told.
@@ -243,6 +246,7 @@ impl HostState {
         own: RegisteredTools,
         caller: Arc<dyn Caller>,
         only: Option<Vec<ServerName>>,
+        in_code: SettingsInCode,
     ) -> Self {
         let (store, events) = (resources.store.clone(), resources.events.clone());
         let warnings = roster.gate.warnings().iter();
@@ -267,6 +271,7 @@ impl HostState {
             events,
             rebuilder: Mutex::default(),
             only,
+            in_code,
             caller,
             warned_of_offers: AtomicBool::default(),
             reload: ReloadState::default(),
@@ -338,8 +343,7 @@ impl HostState {
     /// Pins each definition when it is first seen, so that a later change of it is detected.
     fn pin(&self, catalog: &Catalog, gate: &Gate) {
         let mut wanted = catalog
-            .tools()
-            .iter()
+            .callable()
             .filter(|tool| gate.wants_pin(tool))
             .peekable();
         if wanted.peek().is_none() {

@@ -33,7 +33,8 @@ pub trait HostTool: Send + Sync {
     }
 
     /// What the call would change, for display with the approval
-    /// ([`ApprovalRequest::preview`](crate::ApprovalRequest::preview)). Must change nothing.
+    /// ([`ApprovalRequest::preview`](crate::ApprovalRequest::preview)). Must change nothing. One that
+    /// takes longer than ten seconds is left out.
     fn preview<'a>(
         &'a self,
         arguments: &'a RawJson,
@@ -43,8 +44,9 @@ pub trait HostTool: Send + Sync {
         Box::pin(async { Vec::new() })
     }
 
-    /// Runs the tool for this caller. An error becomes a result with `isError`, for the model.
-    /// Dropping the future cancels the call.
+    /// Runs the tool for this caller, who may also be named in calls of servers' tools. An error
+    /// becomes a result with `isError`, for the model. Dropping the future cancels the call. It ends
+    /// after the call's own timeout, otherwise after ten minutes.
     fn call<'a>(
         &'a self,
         arguments: &'a RawJson,

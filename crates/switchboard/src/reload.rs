@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::config::{Config, ConfigErrors, ServerConfig};
+use crate::config::{Config, ConfigErrors, Diagnostic, ServerConfig};
 use crate::event::Event;
 pub use crate::event::{PendingChange, ReloadReport};
 use crate::host::{Host, HostState, RetiringServer, Roster, initial_state, wait_ended};
@@ -21,7 +21,7 @@ use crate::store::StoreError;
 use crate::sync::lock;
 use crate::trust::{self, AcceptError, Disclosure};
 
-use difference::{Difference, ReloadApproval, ServerChange, difference};
+use difference::{Difference, ReloadApproval, ServerChange, difference, may_run};
 #[cfg(feature = "watch")]
 pub use watcher::WatchError;
 
@@ -32,9 +32,11 @@ mod watcher;
 impl Host {
     /// Applies a new configuration on a person's request, including what allows more. Unchanged
     /// servers and their calls are not affected; a project's entry that nobody has accepted is
-    /// still not started. In dialects whose files are not watched (core-agent), every server is
-    /// stopped before any is started.
-    pub async fn reload(&self, config: Config) -> Result<ReloadReport, ConfigErrors> {
+    /// still not started, and one whose acceptance was revoked is stopped. The servers and rules
+    /// that the [`HostBuilder`](crate::HostBuilder) got in code stay. In dialects whose files are
+    /// not watched (core-agent), every server is stopped before any is started.
+    pub async fn reload(&self, mut config: Config) -> Result<ReloadReport, ConfigErrors> {
+        self.0.in_code.add_to(&mut config);
         self.0.apply(config, ReloadCause::Person).await
     }
 
@@ -84,7 +86,8 @@ impl Host {
     /// Watches configuration files, also ones that do not exist yet, and applies what `source`
     /// loads as far as no approval is needed: see [`pending_changes`](Self::pending_changes). A
     /// failed load changes nothing and sends [`Event::ConfigBroken`]. If `files` contains the
-    /// store's file of approvals, those of other processes take effect at once. Ends with the host.
+    /// store's files of trust, permissions and grants, what other processes accept or revoke there
+    /// takes effect at once; their new grants apply from the next run. Ends with the host.
     #[cfg(feature = "watch")]
     pub fn watch(
         &self,
@@ -98,8 +101,8 @@ impl Host {
 /// Loads the configuration of watched files. A function that loads it is one, too.
 #[cfg(feature = "watch")]
 pub trait ConfigSource: Send + Sync + 'static {
-    /// Loads the files. May be called again before anything is applied, because the files may have
-    /// been partially written.
+    /// Loads the files; the host adds the servers and rules that it got in code. May be called again
+    /// before anything is applied, because the files may have been partially written.
     fn load(&self) -> Result<Config, ConfigErrors>;
 
     /// The host has accepted this configuration.
@@ -145,6 +148,7 @@ impl HostState {
         new: Config,
         cause: ReloadCause,
     ) -> Result<ReloadReport, ConfigErrors> {
+        let has_revoked = self.drop_revoked_grants().await;
         let roster = self.roster();
         let difference = self.difference(&roster, &new, cause);
         let gate = Roster::gate_of(&difference.config, &self.own, &*self.store)?;
@@ -152,14 +156,15 @@ impl HostState {
         *lock(&self.reload.latest) = Some(Arc::new(new));
         let before = pending_changes(&roster.servers, &lock(&self.reload.pending));
         lock(&self.reload.pending).clone_from(&difference.pending);
-        let rules_changed = gate.accepted() != roster.gate.accepted()
+        let rules_changed = has_revoked
+            || gate.accepted() != roster.gate.accepted()
             || !has_same_rules(&roster.config, &difference.config);
         if changes_nothing(&roster, &difference) && !rules_changed {
             let reloaded = report(&roster, &difference, &roster.servers);
             self.publish_report(&reloaded, before);
             return Ok(reloaded);
         }
-        let (servers, retiring) = self.next_servers(&roster, &difference).await;
+        let (servers, retiring) = self.next_servers(&roster, &difference);
         let reloaded = ReloadReport {
             rules_changed,
             ..report(&roster, &difference, &servers)
@@ -170,11 +175,22 @@ impl HostState {
             servers,
             gate,
         ));
+        self.send_new_warnings(&roster);
         // After the new roster is in place, so that a call that finds its server closed then finds
         // the successor.
         self.reload.retire(retiring);
         self.publish_report(&reloaded, before);
         Ok(reloaded)
+    }
+
+    /// Sends the warnings about rules and settings that the previous roster did not have.
+    fn send_new_warnings(&self, previous: &Roster) {
+        let now = self.roster();
+        for warning in warnings(&now).filter(|now| warnings(previous).all(|known| known != *now)) {
+            let line = format!("warning: {warning}");
+            // There may be no listener.
+            let _ = self.events.send(Event::Notice { server: None, line });
+        }
     }
 
     /// Sends the event, unless nothing changed.
@@ -193,7 +209,13 @@ impl HostState {
     }
 
     fn difference(&self, roster: &Roster, new: &Config, cause: ReloadCause) -> Difference {
-        let waits = |name: &ServerName| roster.server(name).ok().and_then(why_untrusted);
+        let waits = |name: &ServerName| {
+            let server = roster.server(name).ok()?;
+            why_untrusted(server).or_else(|| {
+                (may_run(&server.config, &roster.config) && self.is_revoked(&server.config))
+                    .then(|| "this project's entry is no longer accepted".to_owned())
+            })
+        };
         let accepted = |server: &ServerConfig| {
             trust::is_accepted(server, &self.resources.environment, &*self.store)
         };
@@ -217,8 +239,13 @@ impl HostState {
         found
     }
 
+    /// Whether a person has revoked the acceptance of a project's entry.
+    fn is_revoked(&self, server: &ServerConfig) -> bool {
+        trust::is_revoked(server, &self.resources.environment, &*self.store)
+    }
+
     /// The servers of the next roster, and those that are retired.
-    async fn next_servers(
+    fn next_servers(
         &self,
         roster: &Roster,
         difference: &Difference,
@@ -244,7 +271,7 @@ impl HostState {
             let entry = difference.config.servers[name].clone();
             let mut after = match (change, roster.server(name).ok()) {
                 (ServerChange::Keep | ServerChange::UpdateConfig, Some(old)) => {
-                    servers.push(old.update_config(entry).await);
+                    servers.push(old.update_config(entry));
                     continue;
                 }
                 (ServerChange::StartTogether, _) => together_ended.clone(),
@@ -296,6 +323,11 @@ impl HostState {
             let _ = self.events.send(Event::ConfigBroken { errors });
         }
     }
+}
+
+/// What is probably a mistake in the files of a roster.
+fn warnings(roster: &Roster) -> impl Iterator<Item = &Diagnostic> {
+    roster.config.warnings.iter().chain(roster.gate.warnings())
 }
 
 /// Whether the same calls and servers are allowed, asked about and denied.
@@ -395,7 +427,7 @@ fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) ->
         let after = Activity::of(servers, name);
         let list = match (change, before, after) {
             (ServerChange::UpdateConfig, ..) => &mut report.adjusted,
-            (ServerChange::Keep | ServerChange::Wait(_), ..) => continue,
+            (ServerChange::Keep, ..) => continue,
             (_, Absent | Untrusted, Off | On) => &mut report.added,
             (_, Off | On, On) => &mut report.restarted,
             (_, On, Absent | Untrusted | Off) => &mut report.stopped,

@@ -13,6 +13,7 @@
 //! - `connection`: a live connection. `list_refresh` lists again after a change.
 //! - `launch_store`: what is remembered between runs. `store_writes` writes it, the newest last.
 //! - `caller_sessions`, `other_era`, `connection_factory`: further connections to the same server.
+//!   `current_config` is the entry that all of them use.
 //! - `era` and `switching`: which protocol era a server's handlers need.
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(crate) use era::EraEvidence;
 pub(crate) use switching::EraRefusal;
 
 use caller_sessions::CallerSessions;
+use current_config::CurrentConfig;
 use endpoint::SharedCredentials;
 use launch_store::LaunchStore;
 pub(crate) use lease::{CallerSession, InFlightCount};
@@ -59,6 +61,7 @@ mod connect;
 mod connection;
 mod connection_factory;
 mod connectors;
+mod current_config;
 mod dialect_status;
 mod endpoint;
 mod era;
@@ -111,6 +114,8 @@ pub struct ServerHandle {
 /// What outlives the sessions of a server.
 #[derive(Debug)]
 struct ServerMemory {
+    /// Shared with the connections of callers and that of the other era.
+    config: CurrentConfig,
     subscriptions: Subscriptions,
     launch_store: LaunchStore,
 }
@@ -285,8 +290,8 @@ impl ServerHandle {
         self.send(TaskCommand::Restart).await;
     }
 
-    /// Closes the connection with this reason, until the server is restarted or its entry changes.
-    /// Returns when the server's state has changed.
+    /// Closes the connection, or stops connecting, with this reason, until the server is restarted or
+    /// its entry changes. Returns when the server's state has changed.
     pub async fn close(&self, reason: String) {
         self.end_further_connections();
         self.send(|done| TaskCommand::Close(reason, done)).await;
@@ -309,13 +314,9 @@ impl ServerHandle {
     }
 
     /// Replaces the entry of a server whose launch stays the same. Calls use the new entry at once,
-    /// connecting and listing use it from the next time on.
-    pub(crate) async fn update_config(&self, config: Arc<ServerConfig>) -> Self {
-        // An error means that the task is ending.
-        let _ = self
-            .commands
-            .send(TaskCommand::UpdateConfig(config.clone()))
-            .await;
+    /// connecting and listing use it from the next time on, over each of the server's connections.
+    pub(crate) fn update_config(&self, config: Arc<ServerConfig>) -> Self {
+        self.memory.config.set(config.clone());
         Self {
             config,
             ..self.clone()

@@ -220,10 +220,9 @@ impl Session {
         let OpenOptions { server, cache, .. } = &self.peer.receiver.options;
         let call = InFlightCall::of_other(server, caller, timeouts);
         let ticket = cache.ticket();
-        // A result that depends on the caller's input is neither cached nor taken from the cache.
-        let forwarded = caller.forwarded();
-        let may_cache =
-            self.era.caches_results() && !forwarded.is_some_and(ForwardedParams::answers_questions);
+        // Only a read of the URI alone is cached: the result may depend on every other param.
+        let has_only_uri = caller.forwarded().is_none_or(ForwardedParams::is_empty);
+        let may_cache = self.era.caches_results() && has_only_uri;
         if may_cache && let Some(cached) = cache.read(uri, call.caller_id()) {
             return Ok(cached);
         }

@@ -91,6 +91,19 @@ pub fn is_accepted(server: &ServerConfig, environment: &Environment, store: &dyn
     stored_state(server, environment, store) == TrustState::Trusted
 }
 
+/// Whether a project's entry is not accepted in any form: of one that runs, the acceptance was
+/// revoked. False if the store cannot be read.
+pub(crate) fn is_revoked(
+    server: &ServerConfig,
+    environment: &Environment,
+    store: &dyn Store,
+) -> bool {
+    server.source.scope == Scope::Project && {
+        let key = store_key(&disclose(server, environment));
+        matches!(store.get(StoreTable::Trust, &key), Ok(None))
+    }
+}
+
 /// The trust state of an entry by the stored acceptances.
 fn stored_state(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> TrustState {
     let now = disclose(server, environment);

@@ -51,11 +51,10 @@ pub(crate) fn watch_config_with(
     } else {
         options.config.clone()
     };
-    // Trust that is given in another terminal counts here too.
-    let files = files
-        .into_iter()
-        .filter(|file| is_watched(file))
-        .chain(["trust.json", "permissions.json"].map(|name| paths.state.join(name)));
+    // What is accepted or revoked in another terminal counts here too.
+    let files = files.into_iter().filter(|file| is_watched(file)).chain(
+        ["trust.json", "permissions.json", "grants.json"].map(|name| paths.state.join(name)),
+    );
     if let Err(error) = host.watch(files, source) {
         output::notice(&error.to_string());
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::host_tool_caller::HostToolCaller;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, LIST_RESOURCES, READ_RESOURCE, ToolEffect};
 use crate::host::{Host, HostReference};
@@ -97,8 +96,7 @@ impl HostTool for ReadResourceTool {
             host.wait_until_settled(SETTLE_TIMEOUT).await;
             let server = server_of(&host.catalog(), &uri, args.server.as_deref())?;
             host.0.may_read(&server, caller.id())?;
-            let caller: Arc<dyn Caller> = Arc::new(HostToolCaller(caller.clone()));
-            let answer = host.read(&server, &uri, &caller).await;
+            let answer = host.read(&server, &uri, caller).await;
             let answer = answer.map_err(|error| error.to_string())?;
             contents(&answer)
                 .ok_or_else(|| format!("server \"{server}\": its answer has no contents"))

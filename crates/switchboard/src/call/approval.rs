@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use super::host_tool_caller::HostToolCaller;
 use super::trace::CallPhase;
 use super::{CallContext, CallError, DenialReason, Permission, shown};
 use crate::caller::{Approval, ApprovalLifetime, ApprovalRequest, Caller, CallerId};
@@ -18,6 +19,9 @@ use crate::sync;
 
 /// How long a caller may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long a host tool may take for its preview; then the caller is asked without one.
+const PREVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most lines of a change that is shown without asking.
 const MAX_CHANGED_LINES: usize = 40;
@@ -170,7 +174,7 @@ impl HostState {
     fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
         let catalog = self.catalog();
         let is_same = |other: &Tool| other.id.server == tool.id.server && other.id != tool.id;
-        let others = catalog.tools().iter().filter(|other| is_same(other));
+        let others = catalog.callable().filter(|other| is_same(other));
         others.chain([tool]).cloned().collect()
     }
 
@@ -187,10 +191,13 @@ impl HostState {
 
     /// The preview of a host tool's call.
     async fn preview(&self, tool: &Tool, context: &CallContext<'_>) -> Vec<String> {
-        match self.own.implementation(tool) {
-            Some(own) => own.preview(&context.call.arguments, context.caller).await,
-            None => Vec::new(),
-        }
+        let Some(implementation) = self.own.implementation(tool) else {
+            return Vec::new();
+        };
+        let caller = HostToolCaller::wrap(context.caller);
+        let preview = implementation.preview(&context.call.arguments, &caller);
+        let limit = context.deadline.within(PREVIEW_TIMEOUT);
+        timeout(limit, preview).await.unwrap_or_default()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::time::timeout;
 
+use super::host_tool_caller::HostToolCaller;
 use super::{CallContext, CallError, DenialReason, Permission, definition_changed, shown};
 use crate::caller::CallerId;
 use crate::catalog::READ_RESOURCE;
@@ -41,7 +42,8 @@ impl HostState {
         };
         let limit = context.deadline.timeouts(tool).call_max;
         let rest = context.deadline.within(limit);
-        let running = implementation.call(permit.arguments(), permit.caller());
+        let caller = HostToolCaller::wrap(permit.caller());
+        let running = implementation.call(permit.arguments(), &caller);
         match timeout(rest, running).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(why)) => Ok(CallResult::failure(why)),

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use super::trace::CallPhase;
 use super::{CallContext, CallDeadline, CallError, Permission, ReadyCall, definition_changed};
 use crate::catalog::{PossibleOwners, Tool, possible_owners};
-use crate::host::{HostState, ServerLease};
+use crate::host::{HostState, MAX_RELOADS, Roster, ServerLease};
 use crate::server::{CallerSession, ServerHandle};
 
 impl HostState {
@@ -63,22 +63,32 @@ impl HostState {
         context: &mut CallContext<'_>,
     ) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
         let began = context.trace.now();
-        let outcome = self
-            .wait_for_server_of(&context.call.tool, context.deadline)
-            .await;
+        let mut reloads = 0;
+        let resolved = loop {
+            let roster = self.roster();
+            let waited = self
+                .wait_for_server_of(&roster, &context.call.tool, context.deadline)
+                .await;
+            let resolved = waited.and_then(|()| Ok(self.resolve(context.call)?));
+            // A reload may have replaced the server that was waited for: then the new one is.
+            let is_current = self.roster().number == roster.number;
+            if resolved.is_ok() || is_current || reloads == MAX_RELOADS {
+                break resolved;
+            }
+            reloads += 1;
+        };
         context.trace.spent(CallPhase::Waiting, began);
-        outcome?;
-        Ok(self.resolve(context.call)?)
+        resolved
     }
 
     /// Waits for the servers that the name may belong to. If only one server can have the tool and
     /// cannot be connected, the error is that server's.
     async fn wait_for_server_of(
         &self,
+        roster: &Roster,
         name: &str,
         deadline: CallDeadline,
     ) -> Result<(), CallError> {
-        let roster = self.roster();
         let owners = possible_owners(&roster.config, name);
         let is_named = matches!(owners, PossibleOwners::Named(_));
         let may_have_it = |server: &&ServerHandle| {

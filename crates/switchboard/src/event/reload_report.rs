@@ -26,7 +26,8 @@ pub struct ReloadReport {
     pub adjusted: Vec<ServerName>,
     /// Removed servers; they stop after their calls have ended.
     pub removed: Vec<ServerName>,
-    /// Whether other rules about calls or servers are in force.
+    /// Whether other rules about calls or servers are in force, or another program has revoked
+    /// approvals.
     pub rules_changed: bool,
     /// Changes that need a person's approval.
     pub pending: Vec<PendingChange>,

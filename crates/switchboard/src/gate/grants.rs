@@ -1,6 +1,6 @@
 //! Grants: remembered approvals, each bound to the approved launch and definition.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -154,6 +154,8 @@ impl ByTool {
 #[derive(Debug, Default)]
 pub struct Grants {
     granted: ByTool,
+    /// Keys of the grants that were loaded from the store or written to it.
+    stored: HashSet<String>,
     /// Definitions as first seen, whether or not a person was asked. Used with `[security] locked`
     /// and `trust`.
     pinned: ByTool,
@@ -164,7 +166,28 @@ pub struct Grants {
 impl Grants {
     /// Adds the grants of the store, given as keys and values. Returns the keys that cannot be used.
     pub fn load(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+        let items: Vec<_> = items.into_iter().collect();
+        self.mark_stored(items.iter().map(|(key, _)| key.clone()));
         self.granted.fill(items)
+    }
+
+    /// The grants of these keys are now in the store.
+    pub(crate) fn mark_stored(&mut self, keys: impl IntoIterator<Item = String>) {
+        self.stored.extend(keys);
+    }
+
+    /// Drops the grants that were in the store and are no longer: another program has revoked them.
+    /// Returns whether there was one.
+    pub(crate) fn drop_revoked(&mut self, in_store: &HashSet<String>) -> bool {
+        let is_revoked = |key: &String| !in_store.contains(key);
+        let revoked: HashSet<String> = self.stored.extract_if(is_revoked).collect();
+        let mut has_dropped = false;
+        self.granted.0.retain(|_, of_tool| {
+            let dropped = of_tool.extract_if(.., |grant| revoked.contains(&grant.key()));
+            has_dropped |= dropped.count() > 0;
+            !of_tool.is_empty()
+        });
+        has_dropped
     }
 
     /// Adds the pins of the store, in the same way.
@@ -218,6 +241,9 @@ impl Grants {
             let of_server = self.servers.contains_key(&id.server);
             count += usize::from(of_server || !of_tool.is_empty());
             keys.extend(of_tool.iter().map(Grant::key));
+        }
+        for key in &keys {
+            self.stored.remove(key);
         }
         for id in tools {
             self.servers.remove(&id.server);

@@ -1,7 +1,7 @@
 //! Loads grants and pins, and writes them on blocking threads: no task of the runtime waits for a
 //! file lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -52,6 +52,21 @@ impl HostState {
             server: Some(server.clone()),
             line,
         });
+    }
+
+    /// Drops the grants that another program has revoked. Returns whether there was one. If the store
+    /// cannot be read, all stay.
+    pub(crate) async fn drop_revoked_grants(&self) -> bool {
+        let writer = self.stored_grants.clone();
+        let read = tokio::task::spawn_blocking(move || writer.drop_revoked());
+        let fault = match timeout(STORE_TIMEOUT, read).await {
+            Ok(Ok(Ok(has_dropped))) => return has_dropped,
+            Ok(Ok(Err(fault))) => fault.to_string(),
+            Ok(Err(_)) => StoreError::Failed.to_string(),
+            Err(_) => format!("no answer within {} s", STORE_TIMEOUT.as_secs()),
+        };
+        tracing::warn!(fault, "which approvals were revoked cannot be read");
+        false
     }
 
     /// Stores pins in the background. [`Host::stop`](super::Host::stop) waits for that.
@@ -135,10 +150,21 @@ impl GrantWriter {
             let still_given = items.into_iter().filter(|(_, grant)| grants.has(grant));
             still_given.map(|(item, _)| item).collect()
         };
-        match items.is_empty() {
-            true => Ok(()),
-            false => self.store.put_all(StoreTable::Grants, &items),
+        if items.is_empty() {
+            return Ok(());
         }
+        self.store.put_all(StoreTable::Grants, &items)?;
+        sync::write(&self.grants).mark_stored(items.into_iter().map(|(key, _)| key));
+        Ok(())
+    }
+
+    /// Drops the grants that another program has removed from the store. Returns whether there was
+    /// one.
+    fn drop_revoked(&self) -> Result<bool, StoreError> {
+        let _one_at_a_time = lock(&self.changing);
+        let items = self.store.all(StoreTable::Grants)?;
+        let in_store: HashSet<String> = items.into_iter().map(|(key, _)| key).collect();
+        Ok(sync::write(&self.grants).drop_revoked(&in_store))
     }
 
     /// Removes the values of these keys, whose grants have been revoked before.

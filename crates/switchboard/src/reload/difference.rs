@@ -52,8 +52,8 @@ pub(crate) enum ServerChange {
     Wait(String),
 }
 
-/// Compares two configurations. `waits` returns why an old server waits for its first start, if it
-/// does.
+/// Compares two configurations. `waits` returns why an old server waits for a person, if it does:
+/// for its first start, or because its acceptance was revoked while it ran.
 pub(crate) fn difference(
     old: &Config,
     waits: &dyn Fn(&ServerName) -> Option<String>,
@@ -119,7 +119,7 @@ impl<'a> EntryState<'a> {
 }
 
 /// Whether a server may run, apart from approval.
-fn may_run(server: &ServerConfig, config: &Config) -> bool {
+pub(crate) fn may_run(server: &ServerConfig, config: &Config) -> bool {
     server.enabled
         && config.security.blocks(&server.name).is_none()
         && !matches!(server.endpoint, Endpoint::Invalid(_))
@@ -165,9 +165,6 @@ fn change_on_file_edit(
     let Some(old) = before.server else {
         return change_by_new_entry(new, now.runs, accepted, found);
     };
-    if !new.dialect.profile().watched {
-        return (new.clone(), keep_or_update(old, &new));
-    }
     match (before.runs, now.runs) {
         (false, true) if !accepted(&new) => {
             wait_for_approval("it could not run before the change", new)

@@ -162,7 +162,10 @@ impl FileWatcher {
         };
         match outcome {
             Ok(_) => self.source.accepted(&host.latest_config()),
-            Err(errors) => host.set_load_errors(errors),
+            Err(errors) => {
+                host.drop_revoked_grants().await;
+                host.set_load_errors(errors);
+            }
         }
     }
 
@@ -175,7 +178,11 @@ impl FileWatcher {
         }
         let source = self.source.clone();
         match tokio::task::spawn_blocking(move || source.load()).await {
-            Ok(loaded) => loaded.map_err(lines),
+            Ok(Ok(mut config)) => {
+                host.in_code.add_to(&mut config);
+                Ok(config)
+            }
+            Ok(Err(errors)) => Err(lines(errors)),
             Err(fault) => Err(vec![match fault.try_into_panic() {
                 Ok(payload) => format!(
                     "the files could not be read: {}",

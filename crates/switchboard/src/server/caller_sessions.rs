@@ -160,7 +160,7 @@ impl ServerHandle {
 impl CallerSessions {
     /// `None` if the callers share one session.
     pub(super) fn new(factory: &ConnectionFactory) -> Option<Arc<Self>> {
-        (factory.config.session == Sharing::PerCaller).then(|| {
+        (factory.config.get().session == Sharing::PerCaller).then(|| {
             Arc::new(Self {
                 factory: factory.clone(),
                 connections: Mutex::default(),

@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connect::{END_GRACE_PERIOD, redacted, without_secrets};
+use super::current_config::CurrentConfig;
 use super::endpoint::{LiveSession, ServerProcess};
 use super::list_refresh::ListRefresh;
 use super::messages;
 use crate::catalog::Offerings;
-use crate::config::{ServerConfig, StopMethod};
+use crate::config::StopMethod;
 use crate::future::BoxFuture;
 use crate::launch::Exit;
 use crate::secret::Redactor;
@@ -22,8 +23,8 @@ pub(super) struct LiveConnection {
     process: Option<Box<dyn ServerProcess>>,
     redactor: Option<Redactor>,
     lists: ListRefresh,
-    /// The time limit of a listing.
-    limit: Duration,
+    /// Has the time limit of a listing.
+    config: CurrentConfig,
     /// How long closing waits for the session's last messages; `None` waits for all of them.
     close_timeout: Option<Duration>,
     /// Whether [`next`](Self::next) also reports when no call is in flight.
@@ -61,16 +62,16 @@ impl LiveConnection {
         live_session: Arc<dyn LiveSession>,
         process: Option<Box<dyn ServerProcess>>,
         redactor: Option<Redactor>,
-        config: &ServerConfig,
+        config: CurrentConfig,
     ) -> Self {
-        let close_timeout = (config.dialect.profile().stop == StopMethod::Terminate)
+        let close_timeout = (config.get().dialect.profile().stop == StopMethod::Terminate)
             .then_some(IMMEDIATE_CLOSE_TIMEOUT);
         Self {
             live_session,
             process,
             redactor,
             lists: ListRefresh::default(),
-            limit: config.timeouts.connect,
+            config,
             close_timeout,
             reports_idle: false,
             end_deadline: None,
@@ -121,7 +122,7 @@ impl LiveConnection {
                 process,
                 redactor,
                 lists,
-                limit,
+                config,
                 reports_idle,
                 end_deadline,
                 ..
@@ -137,7 +138,7 @@ impl LiveConnection {
                         let listed = listed.map_err(|fault| fault.redacted(clean));
                         return ConnectionEvent::Relisted(listed.map(|offerings| without_secrets(redactor.as_ref(), offerings)));
                     }
-                    None => lists.run(list(live_session.clone(), *limit)),
+                    None => lists.run(list(live_session.clone(), config.get().timeouts.connect)),
                 },
                 () = live_session.list_changed() => lists.changed(),
                 () = live_session.idle(), if *reports_idle => return ConnectionEvent::Idle,

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use super::current_config::CurrentConfig;
 use super::endpoint::SharedCredentials;
 use super::launch_store::LaunchStore;
 use super::stderr::ServerStderr;
 use super::{ConnectStep, ServerHandle, ServerResources, State, TaskSetup, endpoint};
-use crate::config::{Protocol, ServerConfig};
+use crate::config::Protocol;
 use crate::session::Subscriptions;
 use crate::store::{LogFile, MemoryStore};
 use crate::transport::Connector;
 
 #[derive(Clone)]
 pub(super) struct ConnectionFactory {
-    pub(super) config: Arc<ServerConfig>,
+    pub(super) config: CurrentConfig,
     pub(super) resources: ServerResources,
     /// The library user's transport, if there is one.
     pub(super) connector: Option<Arc<dyn Connector>>,
@@ -28,12 +29,8 @@ pub(super) struct ConnectionFactory {
 impl ConnectionFactory {
     /// A copy that opens connections of this protocol only.
     pub(super) fn with_protocol(&self, protocol: Protocol) -> Self {
-        let config = ServerConfig {
-            protocol,
-            ..(*self.config).clone()
-        };
         Self {
-            config: Arc::new(config),
+            config: self.config.with_protocol(protocol),
             ..self.clone()
         }
     }
@@ -57,16 +54,11 @@ impl ConnectionFactory {
 
     /// The setup of a further connection.
     pub(super) fn task_setup(&self) -> TaskSetup {
-        let stderr = ServerStderr::new(
-            self.log.clone(),
-            self.config.dialect.profile().drops_info_lines,
-        );
+        let config = self.config.get();
+        let stderr = ServerStderr::new(self.log.clone(), config.dialect.profile().drops_info_lines);
         let endpoint = match &self.connector {
             Some(connector) => Arc::new(endpoint::ConnectorEndpoint(connector.clone())),
-            None => {
-                let (config, resources) = (&self.config, &self.resources);
-                endpoint::endpoint_for(config, resources, &stderr, &self.credentials)
-            }
+            None => endpoint::endpoint_for(&config, &self.resources, &stderr, &self.credentials),
         };
         TaskSetup {
             log: self.log.clone(),

@@ -82,9 +82,10 @@ impl OtherEra {
     /// `None` where only one connection is possible: a process keeps one era for its life, and an
     /// entry may fix the era.
     pub(super) fn new(factory: &ConnectionFactory) -> Option<Arc<Self>> {
-        let is_possible = matches!(factory.config.endpoint, Endpoint::Http(_))
+        let config = factory.config.get();
+        let is_possible = matches!(config.endpoint, Endpoint::Http(_))
             && factory.connector.is_none()
-            && factory.config.protocol == Protocol::Auto;
+            && config.protocol == Protocol::Auto;
         is_possible.then(|| {
             Arc::new(Self {
                 factory: factory.clone(),

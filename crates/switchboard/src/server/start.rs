@@ -8,6 +8,7 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use super::backoff::Backoff;
 use super::caller_sessions::CallerSessions;
 use super::connection_factory::ConnectionFactory;
+use super::current_config::CurrentConfig;
 use super::endpoint::{ServerEndpoint, SharedCredentials};
 use super::launch_store::{LaunchProfile, LaunchStore};
 use super::other_era::OtherEra;
@@ -52,7 +53,7 @@ impl ServerHandle {
             log: open_log(&config, &resources, &initial),
             subscriptions: Subscriptions::default(),
             credentials: SharedCredentials::default(),
-            config,
+            config: CurrentConfig::new(config),
             resources,
         };
         let server = TaskSetup {
@@ -72,6 +73,7 @@ impl ServerHandle {
     /// Spawns the task. The handles own it: it ends when the last one is dropped.
     pub(super) fn spawn_task(setup: TaskSetup, initial: State) -> Self {
         let options = setup.open_options();
+        let entry = setup.config.get();
         let is_shared_connection = !setup.is_further_connection;
         let offers_cached = match initial {
             State::Idle => true,
@@ -92,6 +94,7 @@ impl ServerHandle {
             ..
         } = setup;
         let memory = Arc::new(ServerMemory {
+            config: config.clone(),
             subscriptions,
             launch_store: launch_store.clone(),
         });
@@ -104,7 +107,7 @@ impl ServerHandle {
             broadcast::Sender::new(1)
         };
         let (status, snapshot) =
-            StatusPublisher::new(config.name.clone(), initial, log, events, changed);
+            StatusPublisher::new(entry.name.clone(), initial, log, events, changed);
         let worked = Arc::new(AtomicBool::new(false));
         let mut store_writes = StoreWrites::default();
         if offers_cached {
@@ -115,7 +118,7 @@ impl ServerHandle {
             );
         }
         let task = ServerTask {
-            config: config.clone(),
+            config,
             endpoint,
             status,
             launch_store,
@@ -131,7 +134,7 @@ impl ServerHandle {
         };
         tokio::spawn(run_supervised(task));
         Self {
-            config,
+            config: entry,
             launch,
             stderr,
             commands,
@@ -183,7 +186,7 @@ async fn run_supervised(task: ServerTask) {
 
 /// The parts that a task is created from.
 pub(super) struct TaskSetup {
-    pub(super) config: Arc<ServerConfig>,
+    pub(super) config: CurrentConfig,
     pub(super) launch: Fingerprint,
     pub(super) log: Option<LogFile>,
     pub(super) stderr: ServerStderr,
@@ -206,11 +209,11 @@ pub(super) struct TaskSetup {
 
 impl TaskSetup {
     pub(super) fn new(
-        config: Arc<ServerConfig>,
+        config: CurrentConfig,
         resources: &ServerResources,
         endpoint: Arc<dyn ServerEndpoint>,
     ) -> Self {
-        let launch = config.fingerprint();
+        let launch = config.get().fingerprint();
         Self {
             config,
             launch,
@@ -232,7 +235,7 @@ impl TaskSetup {
 
     /// The options that every session of the task is opened with.
     pub(super) fn open_options(&self) -> OpenOptions {
-        let config = &self.config;
+        let config = self.config.get();
         OpenOptions {
             server: config.name.clone(),
             protocol: config.protocol,

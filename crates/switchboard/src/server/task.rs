@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::backoff::{Backoff, BackoffDecision, Retry};
 use super::connect::{AttemptOutcome, ConnectAttempt, ConnectError, Connected};
 use super::connection::{ConnectionEnd, ConnectionEvent, LiveConnection, close_connection};
+use super::current_config::CurrentConfig;
 use super::endpoint::{Failure, LiveSession, ServerEndpoint, ServerProcess};
 use super::era::EraVerdict;
 use super::keep_policy::check_offerings;
@@ -24,7 +25,7 @@ use super::switching::{EraOutcome, EraRefusal};
 use super::{ConnectStep, Snapshot, State, messages};
 use crate::auth::NeedsLogin;
 use crate::catalog::Offerings;
-use crate::config::{Protocol, ServerConfig};
+use crate::config::Protocol;
 use crate::future::BoxFuture;
 use crate::secret::Redactor;
 use crate::session::{Era, OpenOptions, RequestFault};
@@ -47,16 +48,13 @@ pub(super) enum TaskCommand {
     Close(String, oneshot::Sender<()>),
     /// A request was refused with a text that shows which era it needs.
     EraRefused(EraRefusal, oneshot::Sender<Option<EraOutcome>>),
-    /// A changed entry with the same launch.
-    UpdateConfig(Arc<ServerConfig>),
     /// Ends the task.
     Stop,
 }
 
 /// The task's state.
 pub(super) struct ServerTask {
-    /// The current entry.
-    pub(super) config: Arc<ServerConfig>,
+    pub(super) config: CurrentConfig,
     pub(super) endpoint: Arc<dyn ServerEndpoint>,
     pub(super) status: Arc<StatusPublisher>,
     pub(super) launch_store: LaunchStore,
@@ -117,15 +115,13 @@ impl ServerTask {
                     Some(TaskCommand::NeedsLogin(needed, done)) => self.refused(needed, done),
                     Some(TaskCommand::Restart(done)) => self.restart(done),
                     Some(TaskCommand::Close(reason, done)) => {
-                        let retry = Retry::OnRequest;
-                        self.close(Failure { fact: reason, retry }, "closed on request");
+                        self.close_on_request(reason);
                         let _ = done.send(());
                     }
                     Some(TaskCommand::EraRefused(refusal, answer)) => {
                         // The caller may have given up.
                         let _ = answer.send(self.era_refused(refusal));
                     }
-                    Some(TaskCommand::UpdateConfig(config)) => self.update_config(config),
                     Some(TaskCommand::Stop) | None => break,
                 },
                 event = self.phase.next() => self.handle_event(event),
@@ -133,12 +129,6 @@ impl ServerTask {
             }
         }
         self.end().await;
-    }
-
-    /// Used from the next connection or listing on.
-    fn update_config(&mut self, config: Arc<ServerConfig>) {
-        self.options.connect_timeout = config.timeouts.connect;
-        self.config = config;
     }
 
     /// Starts a server that is idle, or whose backoff allows it.
@@ -156,10 +146,7 @@ impl ServerTask {
     }
 
     fn restart(&mut self, done: oneshot::Sender<()>) {
-        if matches!(
-            self.status.snapshot().state,
-            State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
-        ) {
+        if self.may_not_start() {
             return;
         }
         // It waits for the calls of the server that it replaces, and then starts.
@@ -178,6 +165,27 @@ impl ServerTask {
         self.options.cache.clear();
         self.restarting.push(done);
         self.connect_now("restarted on request");
+    }
+
+    fn close_on_request(&mut self, reason: String) {
+        if self.may_not_start() {
+            return;
+        }
+        let retry = Retry::OnRequest;
+        self.close(
+            Failure {
+                fact: reason,
+                retry,
+            },
+            "closed on request",
+        );
+    }
+
+    fn may_not_start(&self) -> bool {
+        matches!(
+            self.status.snapshot().state,
+            State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
+        )
     }
 
     /// A call failed because a login is needed. Other calls of the session may finish.
@@ -326,8 +334,10 @@ impl ServerTask {
             self.launch_store.clone(),
         );
         let known = self.is_profile_current.then(|| self.profile.clone());
+        let config = self.config.get();
+        self.options.connect_timeout = config.timeouts.connect;
         let attempt = ConnectAttempt::new(
-            self.config.clone(),
+            config,
             endpoint,
             status,
             launch_store,
@@ -373,7 +383,7 @@ impl ServerTask {
             live_session,
             process,
             redactor,
-            &self.config,
+            self.config.clone(),
         )));
         self.status.set_state(state, "", |snapshot| {
             snapshot.session = session;
@@ -467,7 +477,7 @@ impl ServerTask {
     fn replace_offerings(&mut self, offerings: Offerings, before: &Offerings) {
         let declares_extension =
             matches!(&self.phase, Phase::Live(live) if live.declares_extension());
-        let kept = check_offerings(&self.config, declares_extension, &offerings);
+        let kept = check_offerings(&self.config.get(), declares_extension, &offerings);
         if let Err(Failure { fact, retry }) = kept {
             let fact = messages::with_stderr(&fact, &[]);
             let failure = Failure { fact, retry };
@@ -491,17 +501,12 @@ impl ServerTask {
         });
     }
 
-    /// Closes a working connection that is not to be kept.
+    /// Ends the current phase, with a failure that is not retried.
     fn close(&mut self, failure: Failure, how: &str) {
-        let live = match std::mem::take(&mut self.phase) {
-            Phase::Live(live) => live,
-            phase => {
-                self.phase = phase;
-                return;
-            }
-        };
-        self.record_connection(&live);
-        self.failed(failure, live.close(), Some(how.to_owned()));
+        let stopping = self.end_phase();
+        // A restart that has not begun does not begin any more.
+        self.restarting.clear();
+        self.failed(failure, stopping, Some(how.to_owned()));
         self.status
             .update_quietly(|snapshot| snapshot.listings += 1);
     }
@@ -528,7 +533,7 @@ impl ServerTask {
     /// Only with `protocol = "auto"`: an era that the entry fixes says nothing about other entries
     /// with the same launch.
     fn remember_era(&mut self, era: Era) {
-        if self.config.protocol == Protocol::Auto {
+        if self.config.get().protocol == Protocol::Auto {
             let is_refuted =
                 |verdict: &EraVerdict| verdict.era() == Era::Legacy && era == Era::Modern;
             let verdict = self
@@ -565,13 +570,9 @@ impl ServerTask {
         }
     }
 
-    /// Closes the session, stops the process and finishes writes to the store, within one time
-    /// limit.
-    async fn end(mut self) {
-        // Commands in the queue are dropped, which answers their senders.
-        self.commands.close();
-        while self.commands.try_recv().is_ok() {}
-        let stopping: BoxFuture<'static, ()> = match std::mem::take(&mut self.phase) {
+    /// Ends the current phase; the future completes when its connection is closed.
+    fn end_phase(&mut self) -> BoxFuture<'static, ()> {
+        match std::mem::take(&mut self.phase) {
             Phase::Idle | Phase::Waiting(_) => Box::pin(async {}),
             Phase::Stopping { stopping, .. } => stopping,
             Phase::Connecting { attempt, cancel } => {
@@ -587,7 +588,16 @@ impl ServerTask {
                 self.record_connection(&live);
                 live.close()
             }
-        };
+        }
+    }
+
+    /// Closes the session, stops the process and finishes writes to the store, within one time
+    /// limit.
+    async fn end(mut self) {
+        // Commands in the queue are dropped, which answers their senders.
+        self.commands.close();
+        while self.commands.try_recv().is_ok() {}
+        let stopping = self.end_phase();
         // A server that never ran writes nothing to its log.
         let quiet = matches!(
             self.status.snapshot().state,

@@ -853,3 +853,30 @@ async fn p1_a_stopped_server_fails_every_request_at_once() {
     assert_eq!(supervised.handle.connection_end().await, None);
     assert!(asked.elapsed() < MOMENT);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_closed_while_it_connects_is_connected_by_nothing_but_a_restart() {
+    let connecting = StartScript {
+        handshake: NEVER,
+        ..StartScript::default()
+    };
+    let supervised = SupervisedServer::eager([connecting, StartScript::default()]);
+    let is_shaking_hands = |state: &State| {
+        matches!(
+            state,
+            State::Connecting {
+                step: ConnectStep::Handshake,
+                ..
+            }
+        )
+    };
+    supervised.until(is_shaking_hands).await;
+    supervised.handle.close("a circle".to_owned()).await;
+    assert_eq!(error_of(&supervised.state()), "a circle");
+    sleep(LONG).await;
+    assert!(supervised.handle.ready(LONG).await.is_err());
+    assert_eq!((supervised.starts(), supervised.alive()), (1, 0));
+    supervised.handle.restart().await;
+    supervised.until_ready().await;
+    supervised.handle.stop().await;
+}

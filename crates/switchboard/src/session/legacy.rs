@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use self::caller_queue::{CallerQueue, CallerTurn};
 use self::tasks::TaskCapabilities;
@@ -233,10 +233,14 @@ impl LegacyHalf {
         request: &OutboundRequest<'_>,
         as_task: bool,
     ) -> RequestResult {
-        let _turn = match serialises_callers(&peer.receiver) {
+        let turn = match serialises_callers(&peer.receiver) {
             true => Some(self.wait_for_turn(call).await?),
             false => None,
         };
+        if turn.is_some() {
+            // The server was not silent: it did not have the request. The total counts on.
+            call.deadlines.restart_idle(Instant::now());
+        }
         match self.send(peer, call, request, as_task).await {
             Err(fault) => self.visit_pages(peer, call, request, as_task, fault).await,
             result => result,

@@ -12,6 +12,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tokio::time::Instant;
+
 use self::input::InputResponder;
 use super::fault::HEADER_MISMATCH;
 use super::in_flight::InFlightCall;
@@ -226,6 +228,8 @@ impl ModernHalf {
                     return Ok(result);
                 }
                 ResultKind::InputRequired { requests, state } => {
+                    // The response restarts the idle deadline like progress.
+                    call.deadlines.restart_idle(Instant::now());
                     call.gave_input.store(true, Ordering::Relaxed);
                     input = Some((Box::pin(responder.respond(&requests)).await?, state));
                 }

@@ -13,7 +13,7 @@ use crate::caller::{
     Approval, ApprovalRequest, BoxFuture, CallerCapabilities, CallerId, ElicitAnswer, Elicitation,
 };
 use crate::catalog::Tool;
-use crate::config::Protocol;
+use crate::config::{Asks, Protocol};
 use crate::event::Event;
 use crate::name::ServerName;
 use crate::transport::{

@@ -25,6 +25,10 @@ const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 /// read must still see the end of its input.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How long the reader may take to report the end of a server that can no longer be written to: with
+/// one that exits, its last messages count.
+const END_GRACE_PERIOD: Duration = Duration::from_millis(500);
+
 /// How long the server's output is read after the session has ended: as long as stopping it takes,
 /// so that it gets no broken pipe before.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,7 +66,8 @@ impl Connector for StdioConnector {
             // The transport owns both tasks. The writer ends soon after the transport closes, once
             // the queue is written; the reader ends with the server, or soon after the transport is
             // dropped.
-            tokio::spawn(supervised(inbound.clone(), write(stdin, queue.clone())));
+            let writing = write(stdin, inbound.clone(), queue.clone());
+            tokio::spawn(supervised(inbound.clone(), writing));
             let reading = read(
                 stdout,
                 self.max_message_bytes,
@@ -176,21 +181,27 @@ impl StdinQueue {
     }
 }
 
-/// Writes until the channel is closed and the queue is empty, or the timeout has passed.
-async fn write(mut stdin: pipe::Sender, queue: Arc<StdinQueue>) {
+/// Writes until the channel is closed and the queue is empty, or the timeout has passed. A server
+/// that can no longer be written to is reported, even if it lives on.
+async fn write(mut stdin: pipe::Sender, inbound: Arc<dyn Inbound>, queue: Arc<StdinQueue>) {
     let timed_out = async {
         queue.closing.notified().await;
         tokio::time::sleep(FLUSH_TIMEOUT).await;
     };
-    tokio::select! {
-        () = write_queue(&mut stdin, &queue) => {}
-        () = timed_out => {}
+    let written = tokio::select! {
+        written = write_queue(&mut stdin, &queue) => written,
+        () = timed_out => Ok(()),
+    };
+    if written.is_ok() {
+        return;
     }
+    tokio::time::sleep(END_GRACE_PERIOD).await;
+    inbound.closed("the server closed its stdin".to_owned());
 }
 
 /// Takes the whole queue and writes it at once, repeatedly: messages that are queued during a write
 /// are written together.
-async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
+async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) -> std::io::Result<()> {
     let mut taken = Vec::new();
     loop {
         let closed = {
@@ -201,7 +212,7 @@ async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
         };
         if taken.is_empty() {
             if closed {
-                return;
+                return Ok(());
             }
             queue.filled.notified().await;
             // With 64 callers about six requests then share one write. Otherwise each would be a
@@ -212,15 +223,15 @@ async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
             continue;
         }
         queue.taken.notify_waiters();
-        if stdin.write_all(&taken).await.is_err() {
-            // The reader reports the error; here only the queue must stop growing.
+        if let Err(error) = stdin.write_all(&taken).await {
+            // The queue must stop growing.
             let mut pending = lock(&queue.pending);
             pending.closed = true;
             pending.bytes = Vec::new();
             queue.update_is_full(&pending);
             drop(pending);
             queue.taken.notify_waiters();
-            return;
+            return Err(error);
         }
         taken.clear();
         taken.shrink_to(MAX_QUEUED_BYTES);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use switchboard::Host;
+use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::event::{Event, LogLevel, NextEvent};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
@@ -71,6 +72,42 @@ async fn s3_20_each_caller_has_a_process_of_its_own_and_all_end_with_the_server(
     for pid in pids.into_iter().chain([again, shared]) {
         assert!(!is_alive(pid as i32), "{pid} is left");
     }
+}
+
+/// The shared process is running; the caller's own is opened after the reload, and never answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_entry_applies_to_the_callers_own_connections_too() {
+    let scratch = Scratch::new();
+    let go = scratch.write("go", "");
+    let chaos = Chaos::new()
+        .tool("inspect", Step::Inspect)
+        .on_start(Step::wait_file(&go));
+    let tables = |timeout: &str| {
+        let entry = chaos.entry("chaos").set("session", "per-caller");
+        format!("{YOLO}{}", entry.set("connect_timeout", timeout).render())
+    };
+    let host = open(&scratch, &tables("600s")).await;
+    let shared = server(&host).snapshot().pid;
+    std::fs::remove_file(&go).unwrap();
+    let file = scratch.write("switchboard.toml", &tables("200ms"));
+    let config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
+    let reloaded = host.reload(config).await.unwrap();
+    assert_eq!(reloaded.adjusted, [server(&host).config.name.clone()]);
+    let ada = person("ada").arc();
+    let attempt_ends = async {
+        loop {
+            let failed = call(&host, "chaos/inspect", &json!({}), &ada).await;
+            let message = failed.unwrap_err().to_string();
+            // Otherwise the call's own wait has ended a moment before.
+            if message.contains("within 200 ms") {
+                break;
+            }
+        }
+    };
+    let ended = tokio::time::timeout(TIMEOUT, attempt_ends).await;
+    assert!(ended.is_ok(), "it connects for longer than that");
+    assert_eq!(server(&host).snapshot().pid, shared);
+    host.stop().await;
 }
 
 /// P1: the number of processes is limited; the session that was idle for longest is evicted.

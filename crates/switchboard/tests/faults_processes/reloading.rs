@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use switchboard::Host;
 use switchboard::call::Call;
 use switchboard::caller::Approval;
 use switchboard::config::{self, Config, ConfigErrors, ConfigFile, Scope};
@@ -14,6 +13,7 @@ use switchboard::name::ServerName;
 use switchboard::reload::{ConfigSource, ReloadReport};
 use switchboard::server::{ConnectStep, State};
 use switchboard::store::{MemoryStore, Store, StoreError, StoreTable};
+use switchboard::{Host, Server, trust};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Entry, Step, is_alive};
 use tokio::task::JoinSet;
@@ -306,6 +306,119 @@ fn fingerprint_of(test: &TestHost) -> config::Fingerprint {
 
 async fn reloaded_or_same(host: &Host, seen: impl Fn(&Host) -> bool) {
     until("the change is seen", TIMEOUT, || seen(host)).await;
+}
+
+/// T3: whether a person reloads, or the files are watched.
+#[tokio::test]
+async fn t3_a_projects_server_whose_acceptance_is_revoked_stops_until_it_is_accepted_again() {
+    for is_watched in [false, true] {
+        let test = TestHost::new();
+        let file = test.scratch.config(&[test.entry("s", good())]);
+        let source = file.clone();
+        let load = move || config::load(&[ConfigFile::new(&source, Scope::Project)]);
+        let shown = trust::disclose(&load().unwrap().servers["s"], &test.environment);
+        trust::accept(&shown, &*test.store).unwrap();
+        let host = test.builder(load().unwrap()).start().await.unwrap();
+        let pid = until_state(&host, "s", is_ready).await.pid.unwrap();
+
+        trust::revoke(&shown, &*test.store).unwrap();
+        let mut events = host.events();
+        let report = if is_watched {
+            // Starts by loading the file.
+            host.watch([file.clone()], load).unwrap();
+            reloaded(&mut events).await
+        } else {
+            Arc::new(host.reload(load().unwrap()).await.unwrap())
+        };
+        assert_eq!(names(&report.stopped), ["s"], "{report:?}");
+        let waiting: Vec<_> = report.pending.iter().map(|one| &one.server).collect();
+        assert_eq!(waiting, [&Some(shown.name.clone())]);
+        until("its process has ended", TIMEOUT, || test.of("s").is_empty()).await;
+        assert!(!is_alive(pid.cast_signed()));
+        let refused = text_of(&host, "s/ok").await.unwrap_err().to_string();
+        assert!(
+            refused.starts_with("server \"s\": not trusted: this project's entry "),
+            "{refused}"
+        );
+
+        let accepted = host.accept(&shown).await.unwrap();
+        assert_eq!(names(&accepted.added), ["s"], "{accepted:?}");
+        until_state(&host, "s", is_ready).await;
+        host.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn servers_and_rules_in_code_stay_when_the_files_are_loaded_again() {
+    let test = TestHost::new();
+    let of_file = |timeout: &str| {
+        let entry = test.entry("file", good().tool("more", Step::text("more")));
+        let rules = "[permissions]\nallow = [\"file/ok\"]\n";
+        (test.scratch).config_with(rules, &[entry.set("call_timeout", timeout)])
+    };
+    let file = of_file("8s");
+    let source = file.clone();
+    let load = move || config::load(&[ConfigFile::new(&source, Scope::Given)]);
+    let launch = good().launch();
+    let mine = Server::stdio("mine", launch.command.display().to_string()).args(launch.args);
+    let builder = test.builder(load().unwrap()).server(mine);
+    let builder = builder.allow("*").deny("file/more");
+    let host = builder.start().await.unwrap();
+    settled(&host).await;
+    let check = async || {
+        assert_eq!(text_of(&host, "mine/ok").await.unwrap(), "fine");
+        assert_eq!(text_of(&host, "file/ok").await.unwrap(), "fine");
+        let refused = text_of(&host, "file/more").await.unwrap_err().to_string();
+        assert!(refused.contains("denied: deny rule"), "{refused}");
+    };
+    check().await;
+    let reloaded_by_person = host.reload(load().unwrap()).await.unwrap();
+    assert_eq!(reloaded_by_person, ReloadReport::default());
+    check().await;
+
+    host.watch([file], load).unwrap();
+    let mut events = host.events();
+    of_file("9s");
+    let report = reloaded(&mut events).await;
+    assert_eq!(
+        (names(&report.adjusted), &report.removed, &report.pending),
+        (vec!["file"], &vec![], &vec![])
+    );
+    check().await;
+    host.stop().await;
+}
+
+/// Otherwise a mistyped rule would look effective.
+#[tokio::test]
+async fn a_rule_that_an_edit_adds_for_no_server_is_reported() {
+    let test = TestHost::new();
+    let (host, mut events) = watched(&test, &[test.entry("git", good())]).await;
+    let edit = |timeout: &str| {
+        let rules = "[permissions]\nmode = \"yolo\"\ndeny = [\"gti/push\"]\n";
+        let git = test.entry("git", good()).set("call_timeout", timeout);
+        test.scratch.config_with(rules, &[git]);
+    };
+    edit("8s");
+    let line = until_event(&mut events, "a mistyped rule", |event| match event {
+        Event::Notice { line, .. } => Some(line),
+        _ => None,
+    })
+    .await;
+    assert!(line.starts_with("warning: "), "{line}");
+    assert!(
+        line.ends_with("\"gti/push\" matches no configured server"),
+        "{line}"
+    );
+    reloaded(&mut events).await;
+    // It is reported once.
+    edit("9s");
+    until_event(&mut events, "a reload", |event| match event {
+        Event::Notice { line, .. } => panic!("{line}"),
+        Event::Reloaded(_) => Some(()),
+        _ => None,
+    })
+    .await;
+    host.stop().await;
 }
 
 /// A library user's store that panics once.
@@ -714,6 +827,23 @@ async fn a_file_is_still_watched_after_its_folder_was_replaced() {
     assert_eq!(names(&reloaded(&mut events).await.removed), ["first"]);
     std::fs::write(&file, "servers = 1").unwrap();
     assert_eq!(broken(&mut events).await.len(), 1);
+    host.stop().await;
+}
+
+/// Its tools are not known yet: the call waits for the new server.
+#[tokio::test]
+async fn c20_a_call_that_waits_for_a_connecting_server_goes_to_the_one_that_replaces_it() {
+    let test = TestHost::new();
+    let never = good().on_start(Step::WaitFile(test.scratch.path("never")));
+    let host = test.host(&[test.entry("s", never)]).await;
+    let calling = host.clone();
+    let call = tokio::spawn(async move { text_of(&calling, "s/ok").await });
+    until("its process is there", TIMEOUT, || test.of("s").len() == 1).await;
+    assert!(!call.is_finished());
+    let file = test.scratch.config(&[test.entry("s", good())]);
+    let config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
+    host.reload(config).await.unwrap();
+    assert_eq!(call.await.unwrap().unwrap(), "fine");
     host.stop().await;
 }
 

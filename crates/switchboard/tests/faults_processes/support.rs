@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::call::{Call, CallError};
 use switchboard::caller::Headless;
-use switchboard::config::{self, ConfigFile, Environment, Scope};
+use switchboard::config::{self, Config, ConfigFile, Environment, Scope};
 use switchboard::launch::Launcher;
 use switchboard::server::{Snapshot, State};
 use switchboard::store::{MemoryStore, Store};
@@ -69,14 +69,17 @@ impl TestHost {
 
     pub(crate) async fn host_of(&self, file: PathBuf) -> Host {
         let config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
+        self.builder(config).start().await.unwrap()
+    }
+
+    pub(crate) fn builder(&self, config: Config) -> HostBuilder {
         let launcher =
             Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
-        let builder = HostBuilder::new(config)
+        HostBuilder::new(config)
             .environment(self.environment.clone())
             .store(self.store.clone())
             .launcher(launcher)
-            .log_folder(self.scratch.path("state"));
-        builder.start().await.unwrap()
+            .log_folder(self.scratch.path("state"))
     }
 
     /// The live processes of one server.

@@ -7,10 +7,15 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::HostBuilder;
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Approval, ApprovalLifetime, Caller};
-use switchboard::config::{self, ConfigFile, Dialect, Scope};
+use switchboard::caller::{
+    Approval, ApprovalLifetime, ApprovalRequest, BoxFuture, Caller, CallerId, ForwardedParams,
+};
+use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
+use switchboard::host_tools::{HostTool, HostToolDefinition, HostToolFuture};
+use switchboard::result::CallResult;
 use switchboard::server::State;
 use switchboard::session::RequestFault;
+use switchboard::wire::RawJson;
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
@@ -259,4 +264,61 @@ async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeo
     assert_eq!(nobody.exposed(), [""; 0]);
     test.host.stop().await;
     assert!(matches!(state(&test), State::Stopped));
+}
+
+/// A host tool that reports what it is given of the client's request, and whose preview never ends.
+struct CallerInspector;
+
+impl HostTool for CallerInspector {
+    fn definition(&self) -> HostToolDefinition {
+        HostToolDefinition::new("inspect", "Looks at it.", json!({"type": "object"}))
+    }
+
+    fn preview<'a>(&'a self, _: &'a RawJson, _: &'a Arc<dyn Caller>) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn call<'a>(&'a self, _: &'a RawJson, caller: &'a Arc<dyn Caller>) -> HostToolFuture<'a> {
+        let (params, handles) = (caller.forwarded(), caller.handles_input_required());
+        let text = format!("{:?} {} {handles}", caller.id(), params.is_some());
+        Box::pin(async { Ok(CallResult::success(text)) })
+    }
+}
+
+/// The caller of a client's request, with params of its own.
+struct ClientCaller(CallerId, ForwardedParams);
+
+impl Caller for ClientCaller {
+    fn id(&self) -> &CallerId {
+        &self.0
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        assert_eq!(request.preview, [""; 0]);
+        Box::pin(async { Approval::Once })
+    }
+
+    fn forwarded(&self) -> Option<&ForwardedParams> {
+        Some(&self.1)
+    }
+
+    fn handles_input_required(&self) -> bool {
+        true
+    }
+}
+
+/// The params are those of the call of the host tool: a server that the tool calls must not get
+/// them. A preview that never ends is left out.
+#[tokio::test(start_paused = true)]
+async fn a_host_tool_can_forward_no_params_of_the_client_and_its_preview_is_not_awaited_for_ever() {
+    let builder = HostBuilder::new(Config::default()).tool(CallerInspector);
+    let host = builder.start().await.unwrap();
+    let client = ClientCaller(CallerId::new("client"), ForwardedParams::default());
+    let call = Call::new("inspect", json!({})).caller(Arc::new(client));
+    let result = host.call_with(call).await.unwrap();
+    assert_eq!(
+        result.untrusted_text().unwrap().raw(),
+        "\"client\" false false"
+    );
+    host.stop().await;
 }

@@ -1,6 +1,8 @@
 //! Tests of what a run remembers of the runs before it: approvals and pins.
 
-use switchboard::name::ToolId;
+use switchboard::config::{Dialect, Endpoint, ServerConfig, StdioEndpoint};
+use switchboard::name::{ServerName, ToolId};
+use switchboard::reload::ReloadReport;
 use switchboard::store::{Store, StoreError, StoreTable};
 
 use super::*;
@@ -8,6 +10,15 @@ use super::*;
 /// A host with one ready server `s`, whose environment refers to variables. `PWD` is the folder of
 /// the configuration, `TOKEN` is `hunter22`.
 async fn run(scratch: &Scratch, tables: &str, chaos: &Chaos, store: Arc<dyn Store>) -> Host {
+    start(builder_of(scratch, tables, chaos, store)).await
+}
+
+fn builder_of(
+    scratch: &Scratch,
+    tables: &str,
+    chaos: &Chaos,
+    store: Arc<dyn Store>,
+) -> HostBuilder {
     let environment = r#"{ HERE = "${PWD}", TOKEN = "${TOKEN}" }"#;
     let entry = chaos.entry("s").set_toml("env", environment);
     let path = scratch.config_with(tables, &[entry]);
@@ -16,13 +27,14 @@ async fn run(scratch: &Scratch, tables: &str, chaos: &Chaos, store: Arc<dyn Stor
         ("PWD".to_owned(), scratch.folder().display().to_string()),
         ("TOKEN".to_owned(), "hunter22".to_owned()),
     ];
-    let host = HostBuilder::new(load(&[ConfigFile::new(path, Scope::User)]).unwrap())
+    HostBuilder::new(load(&[ConfigFile::new(path, Scope::User)]).unwrap())
         .environment(Environment::new(variables))
         .launcher(Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap())
         .store(store)
-        .start()
-        .await
-        .unwrap();
+}
+
+async fn start(builder: HostBuilder) -> Host {
+    let host = builder.start().await.unwrap();
     assert!(host.wait_until_settled(TIMEOUT).await);
     host
 }
@@ -52,6 +64,36 @@ async fn t9_a_definition_that_changed_between_runs_is_asked_about_whatever_varia
     let tables = "[permissions]\nallow = [\"s\"]\n[security]\nlocked = true\n";
     for asked in [vec![], vec![("s/t".to_owned(), true)]] {
         let host = run(&scratch, tables, &chaos, store.clone()).await;
+        let person = caller_that_answers(Approval::Once);
+        let caller: Arc<dyn Caller> = person.clone();
+        host.call_with(call("s/t", &caller)).await.unwrap();
+        assert_eq!(person.seen().approvals, asked);
+        host.stop().await;
+        std::fs::write(&turned, "").unwrap();
+    }
+}
+
+/// `a` is never started and could claim the bare name of the tool, which is then callable as `s/t`
+/// only.
+#[tokio::test(flavor = "multi_thread")]
+async fn t9_where_locked_a_tool_whose_exposed_name_is_not_known_yet_is_asked_about_once_it_changed()
+{
+    let (scratch, store) = (Scratch::new(), Arc::new(MemoryStore::default()));
+    let turned = scratch.path("turned");
+    let tables = "[permissions]\nallow = [\"s\"]\n[security]\nlocked = true\n";
+    for asked in [vec![], vec![("s/t".to_owned(), true)]] {
+        let mut builder = builder_of(&scratch, tables, &changing_server(&turned), store.clone());
+        let servers = &mut builder.config_mut().servers;
+        let s = Arc::make_mut(&mut servers["s"]);
+        s.dialect = Dialect::Gemini;
+        let a = ServerConfig {
+            name: ServerName::new("a").unwrap(),
+            endpoint: Endpoint::Stdio(StdioEndpoint::new("a", [""; 0])),
+            ..s.clone()
+        };
+        servers.shift_insert(0, a.name.clone(), Arc::new(a));
+        let host = start(builder.start_only([ServerName::new("s").unwrap()])).await;
+        assert!(host.catalog().tools().is_empty());
         let person = caller_that_answers(Approval::Once);
         let caller: Arc<dyn Caller> = person.clone();
         host.call_with(call("s/t", &caller)).await.unwrap();
@@ -152,6 +194,42 @@ async fn t9_a_grant_that_is_revoked_while_it_is_stored_is_gone_in_the_next_run()
     assert_eq!(revoked.unwrap(), 1);
     calling.await.unwrap().unwrap();
     assert_eq!(store.all(StoreTable::Grants).unwrap(), []);
+    host.stop().await;
+}
+
+/// Another program revokes the approval in the store. The one that was not stored stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn t9_an_approval_that_another_program_revokes_ends_with_the_next_reload() {
+    let (scratch, store) = (Scratch::new(), Arc::new(MemoryStore::default()));
+    let chaos = Chaos::new()
+        .tool("t", [Step::text("fine")])
+        .tool("other", [Step::text("fine")]);
+    let mut builder = builder_of(&scratch, "", &chaos, store.clone());
+    let config = builder.config_mut().clone();
+    let host = start(builder).await;
+    let approve = async |tool: &str, lifetime: ApprovalLifetime| {
+        let person = caller_that_answers(Approval::AlwaysTool(lifetime));
+        let caller: Arc<dyn Caller> = person.clone();
+        host.call_with(call(tool, &caller)).await.unwrap();
+        person.seen().approvals.len()
+    };
+    assert_eq!(approve("s/t", ApprovalLifetime::Permanent).await, 1);
+    assert_eq!(approve("s/other", ApprovalLifetime::Run).await, 1);
+    let reloaded = host.reload(config.clone()).await.unwrap();
+    assert_eq!(reloaded, ReloadReport::default());
+
+    let stored = store.all(StoreTable::Grants).unwrap();
+    let [(key, _)] = &stored[..] else {
+        panic!("{stored:?}")
+    };
+    store.remove(StoreTable::Grants, key).unwrap();
+    assert!(host.reload(config.clone()).await.unwrap().rules_changed);
+    assert_eq!(approve("s/other", ApprovalLifetime::Run).await, 0);
+    // It is asked about again, and the new answer outlives a reload.
+    assert_eq!(approve("s/t", ApprovalLifetime::Run).await, 1);
+    let reloaded = host.reload(config).await.unwrap();
+    assert_eq!(reloaded, ReloadReport::default());
+    assert_eq!(approve("s/t", ApprovalLifetime::Run).await, 0);
     host.stop().await;
 }
 

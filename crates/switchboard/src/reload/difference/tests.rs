@@ -241,44 +241,27 @@ fn t3_a_new_server_waits_in_every_scope_until_exactly_it_is_accepted() {
 }
 
 #[test]
-fn an_unblocked_server_waits_and_a_blocked_one_stops() {
-    let free = config([server("a", "x"), server("b", "y")]);
-    let mut blocked = free.clone();
-    blocked.security.deny_servers = vec!["a".to_owned()];
-    assert_eq!(
-        changed(&free, &blocked)
-            .changes
-            .values()
-            .map(words)
-            .collect::<Vec<_>>(),
-        ["begin", "keep"]
-    );
-    assert_eq!(
-        changed(&blocked, &free)
-            .changes
-            .values()
-            .map(words)
-            .collect::<Vec<_>>(),
-        ["wait", "keep"]
-    );
-    let mut only_b = free.clone();
-    only_b.security.allow_servers = vec!["b".to_owned()];
-    assert_eq!(
-        changed(&free, &only_b)
-            .changes
-            .values()
-            .map(words)
-            .collect::<Vec<_>>(),
-        ["begin", "keep"]
-    );
-    assert_eq!(
-        changed(&only_b, &free)
-            .changes
-            .values()
-            .map(words)
-            .collect::<Vec<_>>(),
-        ["wait", "keep"]
-    );
+fn an_unblocked_server_waits_and_a_blocked_one_stops_also_in_a_file_that_is_not_watched() {
+    for dialect in [Dialect::Native, Dialect::CoreAgent] {
+        let of = |text: &str| ServerConfig {
+            dialect,
+            ..server(text, "x")
+        };
+        let free = config([of("a"), of("b")]);
+        let mut denied = free.clone();
+        denied.security.deny_servers = vec!["a".to_owned()];
+        let mut only_b = free.clone();
+        only_b.security.allow_servers = vec!["b".to_owned()];
+        for blocked in [denied, only_b] {
+            let check = |old: &Config, new: &Config, expected: [&str; 2]| {
+                let changes = changed(old, new).changes;
+                let found: Vec<_> = changes.values().map(words).collect();
+                assert_eq!(found, expected, "{dialect:?}");
+            };
+            check(&free, &blocked, ["begin", "keep"]);
+            check(&blocked, &free, ["wait", "keep"]);
+        }
+    }
 }
 
 #[test]

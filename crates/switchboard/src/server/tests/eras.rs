@@ -393,7 +393,7 @@ async fn a_cancelled_attempt_does_not_forget_what_this_run_has_learned() {
     let setup = task_setup(supervised.script.clone(), store());
     let events = setup.events.clone();
     let (status, _) = StatusPublisher::new(
-        setup.config.name.clone(),
+        setup.config.get().name.clone(),
         connecting(),
         None,
         events,
@@ -404,7 +404,7 @@ async fn a_cancelled_attempt_does_not_forget_what_this_run_has_learned() {
         ..LaunchProfile::default()
     };
     let attempt = ConnectAttempt::new(
-        setup.config.clone(),
+        setup.config.get(),
         setup.endpoint.clone(),
         status,
         setup.launch_store.clone(),

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::{Instant, sleep};
 
 use super::super::backoff::Retry;
+use super::super::current_config::CurrentConfig;
 use super::super::endpoint::{
     Failure, LiveSession, OpenedSession, ServerEndpoint, ServerProcess, SessionOpener,
     StartedServer,
@@ -374,7 +375,7 @@ impl SupervisedServer {
         let mut config = entry();
         change(&mut config);
         let server = TaskSetup {
-            config: Arc::new(config),
+            config: CurrentConfig::new(Arc::new(config)),
             ..task_setup(script.clone(), store)
         };
         let (events, changed) = (server.events.subscribe(), server.changed.clone());
@@ -459,7 +460,7 @@ pub(super) fn connecting() -> State {
 /// The setup of a task with this endpoint.
 pub(super) fn task_setup(endpoint: Arc<dyn ServerEndpoint>, store: Arc<dyn Store>) -> TaskSetup {
     TaskSetup {
-        config: Arc::new(entry()),
+        config: CurrentConfig::new(Arc::new(entry())),
         launch: LAUNCH,
         log: None,
         stderr: ServerStderr::default(),

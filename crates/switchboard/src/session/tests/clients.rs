@@ -287,33 +287,41 @@ async fn t32_a_client_gets_no_question_that_it_did_not_declare() {
     }
 }
 
-/// A retry with the client's answers is neither answered from the cache nor cached: its result
-/// depends on them.
+/// A read with other params than the URI is neither answered from the cache nor cached: its result
+/// may depend on them.
 #[tokio::test(start_paused = true)]
-async fn a_retry_with_a_clients_answers_bypasses_the_cache() {
+async fn a_read_with_params_of_the_client_bypasses_the_cache() {
     let (session, mut peer) = opened_offering_all(Era::Modern).await;
     let fresh =
         |of: &str| json!({"contents": [], "of": of, "ttlMs": 60_000, "cacheScope": "private"});
     let plain = Arc::new(ClientCaller::new(ALL));
-    let retry = |member: &'static str, value: Value| {
-        let forwarded = ForwardedParams {
-            params: vec![(member.into(), RawJson::from(value))],
-            ..ForwardedParams::default()
-        };
+    let client = |forwarded: ForwardedParams| {
         Arc::new(ClientCaller {
             forwarded,
             ..ClientCaller::new(ALL)
         })
     };
-    let retries = [
-        retry("requestState", json!("s")),
-        retry("inputResponses", json!({"q": {"action": "accept"}})),
+    let with_param = |member: &'static str, value: Value| {
+        client(ForwardedParams {
+            params: vec![(member.into(), RawJson::from(value))],
+            ..ForwardedParams::default()
+        })
+    };
+    let with_meta = client(ForwardedParams {
+        meta: vec![("com.example/lang".into(), RawJson::from(json!("de")))],
+        ..ForwardedParams::default()
+    });
+    let clients = [
+        with_param("requestState", json!("s")),
+        with_param("inputResponses", json!({"q": {"action": "accept"}})),
+        with_param("range", json!("1")),
+        with_meta,
     ];
     // Not cached: the plain request after it is sent.
-    for retry in &retries {
-        let reading = reads(&session, retry);
+    for client in &clients {
+        let reading = reads(&session, client);
         let request = peer.expect("resources/read").await;
-        peer.answer(&request, fresh("retry"));
+        peer.answer(&request, fresh("other"));
         reading.await.unwrap().unwrap();
     }
     let reading = reads(&session, &plain);
@@ -324,12 +332,12 @@ async fn a_retry_with_a_clients_answers_bypasses_the_cache() {
     assert_eq!(cached.to_value().unwrap(), fresh("plain"));
     peer.expect_nothing();
     // Not answered from the cache.
-    for retry in &retries {
-        let reading = reads(&session, retry);
+    for client in &clients {
+        let reading = reads(&session, client);
         let request = peer.expect("resources/read").await;
-        peer.answer(&request, fresh("retry"));
+        peer.answer(&request, fresh("other"));
         let result = reading.await.unwrap().unwrap();
-        assert_eq!(result.to_value().unwrap(), fresh("retry"));
+        assert_eq!(result.to_value().unwrap(), fresh("other"));
     }
 }
 

@@ -397,3 +397,40 @@ async fn t33_a_forwarded_method_cannot_become_a_tool_call() {
         }
     }
 }
+
+/// The server does not have the request of a caller that waits for its turn.
+#[tokio::test(start_paused = true)]
+async fn p1_the_wait_for_other_callers_counts_against_the_total_only() {
+    let asking = OpenOptions {
+        asks: Asks::Yes,
+        ..options(Protocol::Legacy)
+    };
+    let (session, mut peer) = opened_with(Era::Legacy, asking).await;
+    let most_of_the_idle_time = Timeouts::default().call * 2 / 3;
+    let first = read(&session, "a:b", "anna");
+    let request = peer.expect("resources/read").await;
+    let second = read(&session, "a:c", "bob");
+    tokio::time::sleep(most_of_the_idle_time).await;
+    peer.answer(&request, json!({"contents": []}));
+    first.await.unwrap().unwrap();
+    let request = peer.expect("resources/read").await;
+    tokio::time::sleep(most_of_the_idle_time).await;
+    peer.answer(&request, json!({"contents": []}));
+    second.await.unwrap().unwrap();
+}
+
+/// A server that only wants its state back has answered.
+#[tokio::test(start_paused = true)]
+async fn p1_each_round_of_required_input_restarts_the_idle_deadline() {
+    let (session, mut peer) = opened(Era::Modern).await;
+    let reading = read(&session, "a:b", "anna");
+    for round in 0..3 {
+        let request = peer.expect("resources/read").await;
+        tokio::time::sleep(Timeouts::default().call * 2 / 3).await;
+        let state = json!({"resultType": "input_required", "requestState": round.to_string()});
+        peer.answer(&request, state);
+    }
+    let request = peer.expect("resources/read").await;
+    peer.answer(&request, json!({"contents": []}));
+    reading.await.unwrap().unwrap();
+}

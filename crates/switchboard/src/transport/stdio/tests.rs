@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::transport::{MessageOrigin, TransportFault};
 use crate::wire::{Incoming, OversizedMessage, RequestMetadata};
@@ -75,6 +77,41 @@ async fn closing_ends_the_wait_for_room() {
     transport.close().await;
     waiting.await;
     assert!(transport.send(message()).is_err());
+}
+
+/// Passes on why the connection ended.
+struct EndReason(mpsc::UnboundedSender<String>);
+
+impl Inbound for EndReason {
+    fn message(&self, _: Incoming, _: MessageOrigin) {}
+    fn failed(&self, _: u64, _: TransportFault) {}
+    fn session_renewed(&self) {}
+    fn not_a_message(&self, _: &[u8]) {}
+    fn oversized(&self, _: Option<OversizedMessage>) {}
+    fn closed(&self, reason: String) {
+        self.0.send(reason).unwrap();
+    }
+}
+
+/// Its stdout stays open, so the reader reports nothing.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_closes_its_input_and_lives_on_is_reported_at_the_next_message() {
+    let (stdin, input) = pipe::pipe().unwrap();
+    let (_output, stdout) = pipe::pipe().unwrap();
+    let (ended, mut reasons) = mpsc::unbounded_channel();
+    let transport = StdioConnector::new(stdin, stdout, 1024)
+        .connect(Arc::new(EndReason(ended)))
+        .await
+        .unwrap();
+    drop(input);
+    let message = Outgoing {
+        id: None,
+        method: None,
+        body: b"{}",
+        metadata: RequestMetadata::default(),
+    };
+    transport.send(message).unwrap();
+    assert_eq!(reasons.recv().await.unwrap(), "the server closed its stdin");
 }
 
 /// A server that exits in an orderly way may write first.

@@ -14,7 +14,13 @@ use crate::wire::RawJson;
 /// Passes everything on, except what concerns the client's own request: that was a call of the host
 /// tool, so a client neither answers a server's `input_required` with another request, nor are its
 /// params the server's. Questions go to the caller's methods instead.
-pub(super) struct HostToolCaller(pub(super) Arc<dyn Caller>);
+pub(super) struct HostToolCaller(Arc<dyn Caller>);
+
+impl HostToolCaller {
+    pub(super) fn wrap(caller: &Arc<dyn Caller>) -> Arc<dyn Caller> {
+        Arc::new(Self(caller.clone()))
+    }
+}
 
 impl Caller for HostToolCaller {
     fn handles_input_required(&self) -> bool {
