@@ -170,6 +170,10 @@ impl TurnReader for ResponsesReader {
         self.end.is_some()
     }
 
+    fn has_stop_reason(&self) -> bool {
+        self.end.is_some()
+    }
+
     fn finish(&self) -> Result<ModelTurn, ModelFault> {
         self.clone().into_turn()
     }
