@@ -60,7 +60,7 @@ mod summary;
 /// caller is asked.
 pub struct Agent {
     host: Host,
-    model: Box<dyn Model>,
+    model: Arc<dyn Model>,
     caller: Arc<dyn Caller>,
     system: String,
     limits: AgentLimits,
@@ -91,11 +91,11 @@ pub struct Agent {
 impl Agent {
     /// An agent with an empty conversation.
     pub fn new(host: Host, model: impl Model + 'static, caller: Arc<dyn Caller>) -> Self {
-        Self::from_boxed(host, Box::new(model), caller)
+        Self::from_shared(host, Arc::new(model), caller)
     }
 
-    /// The same with a model that is chosen at run time.
-    pub fn from_boxed(host: Host, model: Box<dyn Model>, caller: Arc<dyn Caller>) -> Self {
+    /// The same with a model that is chosen at run time, and that others may ask as well.
+    pub fn from_shared(host: Host, model: Arc<dyn Model>, caller: Arc<dyn Caller>) -> Self {
         Self {
             tools: OfferedTools::new(model.settings()),
             host,
@@ -147,7 +147,7 @@ impl Agent {
 
     /// Uses another model from now on. It gets the conversation so far, with a new beginning of
     /// requests.
-    pub fn set_model(&mut self, model: Box<dyn Model>) {
+    pub fn set_model(&mut self, model: Arc<dyn Model>) {
         self.close_turn();
         self.model = model;
         self.learned_limit = None;

@@ -29,7 +29,6 @@ use caller::ChatCaller;
 use editor::InputEvent;
 use input::Input;
 use mode::{ApprovalMode, SharedMode};
-use model::SharedModel;
 use slash::Next;
 
 /// The caller of the conversation: approval, forms, sampling.
@@ -50,7 +49,7 @@ mod markdown;
 mod mentions;
 /// Modes of approval.
 mod mode;
-/// The model, shared by the conversation and by sampling requests of servers.
+/// The model's answers to sampling requests of servers.
 mod model;
 /// Prompts of servers as commands.
 mod prompts;
@@ -280,11 +279,10 @@ impl Chat<'_> {
     fn set_model(&mut self, model: Box<dyn Model>) {
         let model: Arc<dyn Model> = model.into();
         self.caller.set_model(model.clone());
-        let model = SharedModel(model);
         match &mut self.agent {
-            Some(agent) => agent.set_model(Box::new(model)),
+            Some(agent) => agent.set_model(model),
             None => {
-                let agent = Agent::new(self.host.clone(), model, self.caller.clone())
+                let agent = Agent::from_shared(self.host.clone(), model, self.caller.clone())
                     .system(format!("{SYSTEM_PROMPT}\n\n{}", self.paths.agents_prompt()))
                     .results_in(self.paths.results())
                     .sessions(self.paths.sessions());

@@ -116,7 +116,7 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
             max_turns: args.max_turns,
             max_cost_usd: args.max_cost,
         };
-        let mut agent = Agent::from_boxed(host.clone(), model, Arc::new(RunCaller))
+        let mut agent = Agent::from_shared(host.clone(), model.into(), Arc::new(RunCaller))
             .system(system_prompt)
             .limits(limits)
             .results_in(paths.results())
