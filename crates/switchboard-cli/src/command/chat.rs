@@ -16,7 +16,7 @@ use switchboard_agent::builtin_tools::Denylist;
 use switchboard_agent::{Agent, Model};
 
 use crate::arguments::Options;
-use crate::command::agent_args::AgentArgs;
+use crate::command::agent_args::{AgentArgs, system_prompt};
 use crate::failure::{Code, Failure};
 use crate::interrupt::Interrupts;
 use crate::paths::Paths;
@@ -106,6 +106,7 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
         (given, _) => Some(models.choose(given.as_deref())?),
     };
     let denylist = setup.denylist.clone();
+    let system_prompt = system_prompt(SYSTEM_PROMPT, &setup);
     let session = args.agent.session.load(&setup.paths.sessions())?;
     if session.is_some() && model.is_none() {
         return Err(no_model());
@@ -119,6 +120,7 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
             host,
             paths,
             options,
+            system_prompt,
             models,
             denylist,
             caller,
@@ -156,6 +158,7 @@ struct Chat<'a> {
     host: &'a Host,
     paths: &'a Paths,
     options: &'a Options,
+    system_prompt: String,
     models: ModelSource,
     /// The commands that Bash never runs, replaced by `/reload`.
     denylist: Denylist,
@@ -283,7 +286,7 @@ impl Chat<'_> {
             Some(agent) => agent.set_model(model),
             None => {
                 let agent = Agent::from_shared(self.host.clone(), model, self.caller.clone())
-                    .system(format!("{SYSTEM_PROMPT}\n\n{}", self.paths.agents_prompt()))
+                    .system(self.system_prompt.clone())
                     .results_in(self.paths.results())
                     .sessions(self.paths.sessions());
                 self.agent = Some(agent);
