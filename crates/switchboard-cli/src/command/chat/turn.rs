@@ -61,7 +61,7 @@ impl Chat<'_> {
         progress::clear();
         self.caller.finish_questions().await;
         if let Some(agent) = &mut self.agent {
-            agent.cancel_open_calls();
+            agent.close_dropped_run();
         }
         screen::note("stopped; press Ctrl-C again to exit");
         Next::Interrupted
