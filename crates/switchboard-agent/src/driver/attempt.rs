@@ -211,15 +211,16 @@ async fn read_to_end(mut response: Response) {
     let _ = tokio::time::timeout(MAX_WAIT_FOR_END, rest).await;
 }
 
-/// The base URL with the vendor's path. Many servers document a base URL that already has the path's
-/// beginning: it is not repeated.
+/// The base URL with the vendor's path. Many servers document a base URL that already has the path,
+/// or its beginning: that is not repeated.
 fn join_url(endpoint: &str, path: &str) -> String {
-    let version = path.split('/').nth(1).unwrap_or_default();
-    let rest = path.strip_prefix(&format!("/{version}")).unwrap_or(path);
-    match endpoint.ends_with(&format!("/{version}")) {
-        true => format!("{endpoint}{rest}"),
-        false => format!("{endpoint}{path}"),
-    }
+    let ends = path.match_indices('/').skip(1).map(|(at, _)| at);
+    let mut ends: Vec<usize> = ends.chain([path.len()]).collect();
+    ends.reverse();
+    let shared = ends
+        .into_iter()
+        .find(|end| endpoint.ends_with(&path[..*end]));
+    format!("{endpoint}{}", &path[shared.unwrap_or_default()..])
 }
 
 fn network_fault(error: reqwest::Error) -> ModelFault {
@@ -247,6 +248,11 @@ mod tests {
             ("http://h", "/v1/messages", "http://h/v1/messages"),
             (
                 "http://h/v1",
+                "/v1/chat/completions",
+                "http://h/v1/chat/completions",
+            ),
+            (
+                "http://h/v1/chat/completions",
                 "/v1/chat/completions",
                 "http://h/v1/chat/completions",
             ),
