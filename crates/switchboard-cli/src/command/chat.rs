@@ -22,7 +22,6 @@ use crate::interrupt::Interrupts;
 use crate::paths::Paths;
 use crate::progress::{self, WaitLimit};
 use crate::setup::{OutputScope, Setup};
-use crate::view::server::escaped;
 use crate::{hints, output};
 
 use caller::ChatCaller;
@@ -201,7 +200,7 @@ impl Chat<'_> {
         // The second Ctrl-C in a row exits.
         let mut was_interrupted = false;
         loop {
-            match self.input.next(self.mode.get()).await {
+            match self.input.next().await {
                 InputEvent::End => return Ok(self.exit_code()),
                 // Exiting by Ctrl-C prints no error.
                 InputEvent::Interrupted if was_interrupted => return Ok(Code::Interrupted as u8),
@@ -214,14 +213,8 @@ impl Chat<'_> {
                     screen::note("press Ctrl-C again to exit");
                 }
                 InputEvent::Unreadable(reason) => return Err(Failure::new(Code::Usage, reason)),
-                InputEvent::SwitchMode => self.mode.switch(),
-                InputEvent::EditorFailed(reason) => {
-                    was_interrupted = false;
-                    notice(&format!(
-                        "the editor failed: {}; Ctrl-O starts the one in $VISUAL or $EDITOR",
-                        escaped(&reason)
-                    ));
-                }
+                // Handled by `Input`.
+                InputEvent::SwitchMode | InputEvent::EditorFailed(_) => {}
                 InputEvent::Line(line) => match self.handle(&line).await {
                     Next::Continue => was_interrupted = false,
                     Next::Interrupted => was_interrupted = true,
