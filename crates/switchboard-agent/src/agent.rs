@@ -18,8 +18,9 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use switchboard::sync::lock;
 use switchboard::{Caller, Host};
 
 use crate::conversation::{
@@ -34,8 +35,8 @@ use crate::settings::ModelSettings;
 use crate::tools::ToolList;
 use crate::usage::TokenEstimate;
 use crate::usage::TokenUsage;
-use crate::wire::TurnContext;
 use crate::wire::WireRequest;
+use crate::wire::{TurnContext, TurnDelta};
 use offered::OfferedTools;
 
 pub use compaction::Compaction;
@@ -60,7 +61,7 @@ mod summary;
 /// caller is asked.
 pub struct Agent {
     host: Host,
-    model: Box<dyn Model>,
+    model: Arc<dyn Model>,
     caller: Arc<dyn Caller>,
     system: String,
     limits: AgentLimits,
@@ -71,6 +72,11 @@ pub struct Agent {
     /// The turn whose calls are in flight. Stored here, so that a run that is dropped leaves a
     /// conversation that can be continued.
     awaiting: Option<AwaitingResults>,
+    /// Which of these calls have begun, by index.
+    started_calls: HashSet<usize>,
+    /// The text so far of the answer that the model writes; `None` while no answer is awaited. A run
+    /// that is dropped leaves it here.
+    unfinished_answer: Mutex<Option<String>>,
     recorder: SessionRecorder,
     /// The settings that the session file has.
     recorded_model: Option<ModelSettings>,
@@ -91,11 +97,11 @@ pub struct Agent {
 impl Agent {
     /// An agent with an empty conversation.
     pub fn new(host: Host, model: impl Model + 'static, caller: Arc<dyn Caller>) -> Self {
-        Self::from_boxed(host, Box::new(model), caller)
+        Self::from_shared(host, Arc::new(model), caller)
     }
 
-    /// The same with a model that is chosen at run time.
-    pub fn from_boxed(host: Host, model: Box<dyn Model>, caller: Arc<dyn Caller>) -> Self {
+    /// The same with a model that is chosen at run time, and that others may ask as well.
+    pub fn from_shared(host: Host, model: Arc<dyn Model>, caller: Arc<dyn Caller>) -> Self {
         Self {
             tools: OfferedTools::new(model.settings()),
             host,
@@ -106,6 +112,8 @@ impl Agent {
             prefix: None,
             conversation: Conversation::new(),
             awaiting: None,
+            started_calls: HashSet::new(),
+            unfinished_answer: Mutex::new(None),
             recorder: SessionRecorder::default(),
             recorded_model: None,
             recorded_refusals: HashSet::new(),
@@ -147,7 +155,7 @@ impl Agent {
 
     /// Uses another model from now on. It gets the conversation so far, with a new beginning of
     /// requests.
-    pub fn set_model(&mut self, model: Box<dyn Model>) {
+    pub fn set_model(&mut self, model: Arc<dyn Model>) {
         self.close_turn();
         self.model = model;
         self.learned_limit = None;
@@ -196,7 +204,8 @@ impl Agent {
     /// # Cancellation
     ///
     /// Dropping the future cancels the request or the calls in flight. The conversation
-    /// can be continued: calls without a result are cancelled in it.
+    /// can be continued: calls without a result are cancelled in it, and a note says where an answer
+    /// was stopped.
     ///
     /// # Errors
     ///
@@ -228,11 +237,15 @@ impl Agent {
         self.recorder.record(&SessionRecord::User(message.clone()));
         self.conversation.add_user_message(message);
         loop {
-            let turn = self.next_turn(summary, sink).await?;
+            *lock(&self.unfinished_answer) = Some(String::new());
+            let turn = self.next_turn(summary, sink).await;
+            *lock(&self.unfinished_answer) = None;
+            let turn = turn?;
             let cost = self.model.settings().turn_cost(&turn.usage);
             self.count(turn.usage, cost);
             summary.add_turn(&turn, cost);
             let has_calls = turn.calls().next().is_some();
+            self.started_calls.clear();
             self.awaiting = Some(std::mem::take(&mut self.conversation).reply(turn));
             let stop = match has_calls {
                 false => Some(StopReason::Done),
@@ -298,11 +311,14 @@ impl Agent {
         let late = (update.is_new && !begins).then(|| self.late_instructions());
         let notes: Vec<String> = update.note.into_iter().chain(late.flatten()).collect();
         if !notes.is_empty() {
-            let text = notes.join("\n\n");
-            let record = SessionRecord::Note { text: text.clone() };
-            self.recorder.record(&record);
-            self.conversation.add_note(text);
+            self.add_note(notes.join("\n\n"));
         }
+    }
+
+    fn add_note(&mut self, text: String) {
+        let record = SessionRecord::Note { text: text.clone() };
+        self.recorder.record(&record);
+        self.conversation.add_note(text);
     }
 
     /// The instructions of servers that connected after the conversation began, or that changed.
@@ -336,11 +352,24 @@ impl Agent {
         let mut last_request = None;
         let mut show = |event| match event {
             TurnEvent::RequestSent(request) => last_request = Some(request),
-            event => sink(AgentEvent::Model(event)),
+            event => {
+                self.follow_answer(&event);
+                sink(AgentEvent::Model(event));
+            }
         };
         let context = self.turn_context(&self.conversation);
         let turn = self.model.turn(context, &mut show).await?;
         Ok((turn, last_request))
+    }
+
+    fn follow_answer(&self, event: &TurnEvent) {
+        if let Some(text) = &mut *lock(&self.unfinished_answer) {
+            match event {
+                TurnEvent::Delta(TurnDelta::Text(piece)) => text.push_str(piece),
+                TurnEvent::Retrying { .. } => text.clear(),
+                _ => {}
+            }
+        }
     }
 
     fn turn_context<'a>(&'a self, conversation: &'a Conversation) -> TurnContext<'a> {
@@ -353,19 +382,33 @@ impl Agent {
         }
     }
 
-    /// Ends a run that was dropped: its calls without a result are recorded as cancelled. Otherwise the
-    /// next run does this, or the session marks them as lost.
-    pub fn cancel_open_calls(&mut self) {
+    /// Ends a run that was dropped: its calls without a result are recorded as cancelled, and its
+    /// answer as stopped. Otherwise the next run does this, or the end of the agent.
+    pub fn close_dropped_run(&mut self) {
         self.close_turn();
     }
 
-    /// Ends the turn whose calls were in flight. Calls without a result are cancelled.
+    /// Ends the turn of a run that was dropped. Does nothing after any other turn.
     fn close_turn(&mut self) {
-        if let Some(awaiting) = self.awaiting.take() {
-            for (call, _) in awaiting.open_calls() {
-                let outcome = CallOutcome::Cancelled;
-                self.recorder
-                    .record(&SessionRecord::Result { call, outcome });
+        let unfinished = lock(&self.unfinished_answer).take();
+        if let Some(text) = unfinished {
+            self.add_note(stopped_note(&text));
+        }
+        if let Some(mut awaiting) = self.awaiting.take() {
+            let open: Vec<usize> = awaiting.open_calls().map(|(index, _)| index).collect();
+            for call in open {
+                let outcome = match self.started_calls.contains(&call) {
+                    true => CallOutcome::Cancelled,
+                    false => CallOutcome::Denied {
+                        reason: "the turn was stopped before this call began".to_owned(),
+                    },
+                };
+                self.recorder.record(&SessionRecord::Result {
+                    call,
+                    outcome: outcome.clone(),
+                });
+                let answered = awaiting.answer(call, outcome);
+                debug_assert!(answered.is_ok(), "{answered:?}");
             }
             self.conversation = awaiting.close();
             let names = self.tools.take_loaded_by_calls();
@@ -388,6 +431,28 @@ impl Agent {
     pub fn count(&mut self, usage: TokenUsage, cost: Option<f64>) {
         self.usage += usage;
         self.cost.add(cost);
+    }
+}
+
+/// Tells the model that its answer was stopped: otherwise it would read the message before it as one
+/// that is still to be answered.
+fn stopped_note(shown: &str) -> String {
+    let note = "The answer was stopped here. Do not act on what was asked before, unless you are \
+                asked again.";
+    match shown.trim() {
+        "" => note.to_owned(),
+        shown => {
+            let lines: Vec<String> = shown.lines().map(|line| format!("> {line}")).collect();
+            let shown = lines.join("\n");
+            format!("{note} This much of the answer was shown:\n\n{shown}")
+        }
+    }
+}
+
+impl Drop for Agent {
+    /// The session has the end of a run that was dropped, so that it is not taken for a crash.
+    fn drop(&mut self) {
+        self.close_turn();
     }
 }
 

@@ -32,6 +32,8 @@ pub struct DriverLimits {
     /// For the first byte of an answer and between two pieces of it. There is no limit on the
     /// whole answer: a model may write for long.
     pub idle_timeout: Duration,
+    /// For what may follow after the model said why it stopped, such as the counts.
+    pub end_timeout: Duration,
     /// How often a request is sent again.
     pub max_retries: u32,
     /// The pause before the first retry where the vendor names none. It doubles each time.
@@ -49,6 +51,7 @@ impl Default for DriverLimits {
         Self {
             connect_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(300),
+            end_timeout: Duration::from_secs(3),
             max_retries: 5,
             first_pause: Duration::from_millis(500),
             max_pause: Duration::from_secs(60),

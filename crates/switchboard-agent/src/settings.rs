@@ -173,15 +173,28 @@ impl ModelSettings {
         let Some(base_url) = &self.base_url else {
             return Ok(());
         };
-        let url = Url::parse(base_url).map_err(|error| SettingsError::BaseUrl {
-            url: base_url.clone(),
-            reason: error.to_string(),
-        })?;
+        let unusable = |url: &str, reason: &str| {
+            let (url, reason) = (url.to_owned(), reason.to_owned());
+            Err(SettingsError::BaseUrl { url, reason })
+        };
+        let mut url = match Url::parse(base_url) {
+            Ok(url) => url,
+            Err(error) => return unusable(base_url, &error.to_string()),
+        };
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-            return Err(SettingsError::BaseUrl {
-                url: base_url.clone(),
-                reason: "expected http:// or https:// and a host".to_owned(),
-            });
+            return unusable(base_url, "expected http:// or https:// and a host");
+        }
+        // The session file has the URL, and the error prints it.
+        let has_user_info = !url.username().is_empty() || url.password().is_some();
+        if has_user_info && url.set_username("").is_ok() && url.set_password(None).is_ok() {
+            return unusable(
+                url.as_str(),
+                "it has a user name or a password; use `api_key`",
+            );
+        }
+        // The path of each request is appended to it.
+        if url.query().is_some() || url.fragment().is_some() {
+            return unusable(base_url, "it has a query or a fragment; give it without");
         }
         Ok(())
     }
@@ -313,7 +326,7 @@ pub enum SettingsError {
     /// A URL that cannot be used.
     #[error("[model] `base_url` \"{url}\" is not a usable URL: {reason}")]
     BaseUrl {
-        /// As it was written.
+        /// As it was written, without a password.
         url: String,
         /// What is wrong.
         reason: String,
@@ -396,13 +409,21 @@ mod tests {
         let mut settings = ModelSettings::new(ModelVendor::Gemini, " ");
         assert_eq!(settings.check(), Err(SettingsError::NoName("gemini")));
         settings.name = "gemini-3-pro".to_owned();
-        for url in ["nonsense", "ftp://host", "http://"] {
+        for url in [
+            "nonsense",
+            "ftp://host",
+            "http://",
+            "https://host/v1?api-version=1",
+            "https://host/v1#x",
+            "https://user:pa55word@host",
+        ] {
             settings.base_url = Some(url.to_owned());
             let found = settings.check();
             assert!(
                 matches!(found, Err(SettingsError::BaseUrl { .. })),
                 "{url}: {found:?}"
             );
+            assert!(!format!("{found:?}").contains("pa55word"), "{found:?}");
         }
     }
 

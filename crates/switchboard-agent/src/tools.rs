@@ -311,9 +311,14 @@ impl ToolList {
                 None => lines.push((&spec.server, vec![&spec.name])),
             }
         }
-        let lines = lines
-            .into_iter()
-            .map(|(server, names)| format!("{server}: {}", names.join(", ")));
+        let lines = lines.into_iter().map(|(server, names)| {
+            let server = if server.is_empty() {
+                "built-in"
+            } else {
+                server
+            };
+            format!("{server}: {}", names.join(", "))
+        });
         lines.collect::<Vec<_>>().join("\n")
     }
 

@@ -55,6 +55,9 @@ pub trait TurnReader: Send {
     /// Whether the answer is complete: nothing more needs to be read.
     fn has_ended(&self) -> bool;
 
+    /// Whether the model said why it stopped. Only little may follow, such as the counts.
+    fn has_stop_reason(&self) -> bool;
+
     /// The complete turn if the stream ends here, or why there is none.
     fn finish(&self) -> Result<ModelTurn, ModelFault>;
 }

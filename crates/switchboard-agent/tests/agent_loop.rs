@@ -14,7 +14,7 @@ use switchboard_agent::session::replay;
 use switchboard_agent::{
     Agent, AgentEvent, AgentLimits, CallDecision, CallOutcome, ContentPart, Conversation,
     DemoModel, FaultKind, HistoryEntry, Model, ModelFault, ModelSettings, RunSummary, SessionStore,
-    StopReason, TurnContext, TurnEvent, UserMessage,
+    StopReason, TurnContext, TurnDelta, TurnEvent, UserMessage,
 };
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Entry, Scratch, Step};
@@ -237,6 +237,12 @@ async fn calls_beyond_a_limit_are_not_made() {
     world.host.stop().await;
 }
 
+async fn until_exists(file: &Path) {
+    while !file.exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_dropped_leaves_a_conversation_that_can_be_continued() {
     let mut world = World::new(ALLOW_ALL, |scratch| {
@@ -246,21 +252,102 @@ async fn a_run_that_is_dropped_leaves_a_conversation_that_can_be_continued() {
     })
     .await;
     let began = world.scratch.path("began");
-    let until_called = async {
-        while !began.exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
     let message = UserMessage::text("call mcp__s__hang {}");
     let mut ignore = |_| {};
     tokio::select! {
         ended = world.agent.run(message, &mut ignore) => panic!("{ended:?}"),
-        () = until_called => {}
+        () = until_exists(&began) => {}
     }
     assert_eq!(outcomes(world.agent.history()), [CallOutcome::Cancelled]);
     let (summary, _) = world.run("call mcp__s__fine {}").await;
     assert_eq!(summary.text, "mcp__s__fine answered: well");
     assert_eq!(outcomes(world.agent.history()).len(), 2);
+    world.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_never_began_is_not_said_to_have_had_effects() {
+    let mut world = World::new(ALLOW_ALL, |scratch| {
+        let steps = vec![Step::touch(scratch.path("began")), Step::Drop];
+        vec![Chaos::new().tool("hang", steps).entry("s")]
+    })
+    .await;
+    let began = world.scratch.path("began");
+    // One more call than run at once.
+    let message = UserMessage::text(["call mcp__s__hang {}"; 17].join("\n"));
+    let mut ignore = |_| {};
+    tokio::select! {
+        ended = world.agent.run(message, &mut ignore) => panic!("{ended:?}"),
+        () = until_exists(&began) => {}
+    }
+    let outcomes = outcomes(world.agent.history());
+    let (begun, waiting) = outcomes.split_at(16);
+    assert!(
+        begun
+            .iter()
+            .all(|outcome| *outcome == CallOutcome::Cancelled)
+    );
+    assert!(
+        matches!(waiting, [CallOutcome::Denied { .. }]),
+        "{waiting:?}"
+    );
+    world.host.stop().await;
+}
+
+/// A model that writes the beginning of an answer and never ends it.
+#[derive(Debug)]
+struct ModelWithoutEnd(ModelSettings);
+
+impl Model for ModelWithoutEnd {
+    fn description(&self) -> String {
+        "no end".to_owned()
+    }
+
+    fn settings(&self) -> &ModelSettings {
+        &self.0
+    }
+
+    fn turn<'a>(
+        &'a self,
+        _: TurnContext<'a>,
+        sink: &'a mut (dyn FnMut(TurnEvent) + Send),
+    ) -> TurnFuture<'a> {
+        sink(TurnEvent::Delta(TurnDelta::Text(
+            "First I\nwill".to_owned(),
+        )));
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_answer_is_noted_for_the_model_and_in_the_session() {
+    let mut world = World::new("", |_| Vec::new()).await;
+    let store = store(&world);
+    let model = ModelWithoutEnd(DemoModel.settings().clone());
+    world.agent =
+        Agent::new(world.host.clone(), model, world.caller.clone()).sessions(store.clone());
+    let shown = tokio::sync::Notify::new();
+    let mut sink = |_| shown.notify_one();
+    tokio::select! {
+        ended = world.agent.run(UserMessage::text("delete the tests"), &mut sink) => {
+            panic!("{ended:?}")
+        }
+        () = shown.notified() => {}
+    }
+    let noted = |conversation: &Conversation| match conversation.entries() {
+        [HistoryEntry::User(_), HistoryEntry::Note(note)] => {
+            note.contains("was stopped") && note.ends_with("\n\n> First I\n> will")
+        }
+        _ => false,
+    };
+    let path = world.agent.session_path().unwrap().to_owned();
+    // The end of the agent writes it: nothing else comes after Ctrl-C in a script.
+    world.agent = Agent::new(world.host.clone(), DemoModel, world.caller.clone());
+    let loaded = store.load(&path).unwrap();
+    assert!(noted(&loaded.conversation), "{:?}", loaded.conversation);
+    world.agent.resume(loaded);
+    world.run("what is there?").await;
+    assert_eq!(world.agent.history().entries().len(), 4);
     world.host.stop().await;
 }
 

@@ -429,7 +429,7 @@ fn a_call_lost_in_a_crash_has_one_result_and_is_reported() {
     child.wait().unwrap();
     let ran = home.run(&["run", "-p", "and now?", "--continue"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let told = "the call of mcp__s__hang was lost in a crash";
+    let told = "the program ended during the call of mcp__s__hang";
     assert!(ran.stderr.contains(told), "{ran:?}");
     let text = std::fs::read_to_string(session_file(&home)).unwrap();
     assert_eq!(text.matches("\"outcome\":\"lost\"").count(), 1, "{text}");

@@ -46,6 +46,7 @@ impl Agent {
                 waiting.pop_front_if(|(_, next, _)| may_start(next, running.len(), runs_alone))
             {
                 runs_alone = prepared.runs_alone;
+                self.started_calls.insert(index);
                 turn.started(index, &prepared, &call);
                 let host = self.host.clone();
                 let call = prepared.call.caller(self.caller.clone());

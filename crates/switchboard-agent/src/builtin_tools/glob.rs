@@ -1,5 +1,6 @@
 //! The tool Glob: files of the workspace whose path matches a pattern.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,19 +67,24 @@ impl HostTool for GlobTool {
     }
 }
 
-/// A pattern over paths.
-pub(super) fn path_pattern(pattern: &str) -> Result<GlobMatcher, String> {
-    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    let glob = glob.map_err(|error| {
-        let fact = error.kind().to_string();
-        format!("pattern {}: {}", quoted(pattern), escaped_line(&fact))
-    })?;
+/// A pattern over paths below `base`. Models also write it with `./`, or with the path of `base`.
+pub(super) fn path_pattern(pattern: &str, base: &Path) -> Result<GlobMatcher, String> {
+    let wrong = |fact: &str| format!("pattern {}: {}", quoted(pattern), escaped_line(fact));
+    let below = Path::new(pattern.trim_start_matches("./"));
+    let below = below.strip_prefix(base).unwrap_or(below);
+    if below.is_absolute() {
+        return Err(wrong("it is absolute, and not below the folder of path"));
+    }
+    let glob = GlobBuilder::new(&below.to_string_lossy())
+        .literal_separator(true)
+        .build();
+    let glob = glob.map_err(|error| wrong(&error.kind().to_string()))?;
     Ok(glob.compile_matcher())
 }
 
 fn find(workspace: &Workspace, args: &GlobArgs, stop: &StopSignal) -> Result<String, String> {
     let base = workspace.locate(args.path.as_deref())?;
-    let pattern = path_pattern(&args.pattern)?;
+    let pattern = path_pattern(&args.pattern, &base.path())?;
     let mut found = Vec::new();
     let mut is_cut = false;
     visit_files(&base, stop, |relative| {

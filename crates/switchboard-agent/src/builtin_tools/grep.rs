@@ -1,5 +1,6 @@
 //! The tool Grep: lines of files that match a regular expression.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ impl HostTool for GrepTool {
             "properties": {
                 "pattern": {"type": "string", "description": "A regular expression in the syntax of Rust"},
                 "path": {"type": "string", "description": "The file or folder to search; the workspace by default"},
-                "glob": {"type": "string", "description": "Only files whose path matches, such as **/*.rs"},
+                "glob": {"type": "string", "description": "Only files whose name or path matches, such as *.rs or src/**/*.rs"},
                 "output": {"enum": ["lines", "files", "count"], "description": "Matching lines (the default), the files that have one, or their count for each file"},
                 "ignore_case": {"type": "boolean"},
                 "context": {"type": "integer", "minimum": 0, "maximum": 20, "description": "How many lines around each match"},
@@ -101,14 +102,27 @@ fn expression(args: &GrepArgs) -> Result<RegexMatcher, String> {
         .dfa_size_limit(MAX_REGEX_BYTES)
         .build(&args.pattern);
     matcher.map_err(|error| {
-        let fact = error.to_string();
-        format!("pattern {}: {}", quoted(&args.pattern), escaped_line(&fact))
+        // The lines before it repeat the pattern.
+        let text = error.to_string();
+        let fact = text.rsplit("error: ").next().unwrap_or(&text);
+        format!("pattern {}: {}", quoted(&args.pattern), escaped_line(fact))
     })
+}
+
+/// A pattern without a folder matches the names of files in every folder, as with other searching
+/// tools.
+fn file_pattern(pattern: &str, base: &Path) -> Result<GlobMatcher, String> {
+    match pattern.contains('/') {
+        true => path_pattern(pattern, base),
+        false => path_pattern(&format!("**/{pattern}"), base),
+    }
 }
 
 fn search_all(workspace: &Workspace, args: &GrepArgs, stop: &StopSignal) -> Result<String, String> {
     let base = workspace.locate(args.path.as_deref())?;
-    let glob: Option<GlobMatcher> = args.glob.as_deref().map(path_pattern).transpose()?;
+    let glob = args.glob.as_deref();
+    let glob = glob.map(|glob| file_pattern(glob, &base.path()));
+    let glob = glob.transpose()?;
     let mut search = FileSearch::new(expression(args)?, args.output, args.context, stop.clone());
     let mut one = |place: &WorkspacePath<'_>| {
         let opened = open_regular(place);

@@ -1,8 +1,10 @@
 //! The tool WebFetch: a page of the public web as text.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use encoding_rs::{Encoding, UTF_8};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION, USER_AGENT};
 use reqwest::{Method, Response};
 use serde::Deserialize;
@@ -24,6 +26,8 @@ mod html_text;
 /// For the request, its redirections and its answer together.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 const MAX_PAGE_BYTES: usize = 5 << 20;
+/// Where a page names its encoding.
+const MAX_META_BYTES: usize = 1024;
 const MAX_REDIRECTIONS: usize = 5;
 /// For turning a page into text.
 const TEXT_TIME_LIMIT: Duration = Duration::from_secs(3);
@@ -204,10 +208,39 @@ fn is_text(content_type: &str) -> bool {
         })
 }
 
+/// The value of `charset=` in a content type or in a tag, both in lower case.
+fn charset(text: &str) -> Option<&str> {
+    let (_, value) = text.split_once("charset=")?;
+    let is_end = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | ';' | '/');
+    value.trim_start_matches(['"', '\'']).split(is_end).next()
+}
+
+/// The encoding that a page names in a `<meta>` tag.
+fn encoding_of_page(body: &[u8]) -> Option<&'static Encoding> {
+    let head = &body[..body.len().min(MAX_META_BYTES)];
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let mut tags = head.split("<meta").skip(1);
+    let label = tags.find_map(|tag| charset(tag.split('>').next()?));
+    // A page whose tag can be read is not in UTF-16, whatever the tag says.
+    Some(Encoding::for_label(label?.as_bytes())?.output_encoding())
+}
+
 impl Page {
+    /// The text in the encoding that the response or the page names, or in UTF-8.
+    fn decoded(&self, is_html: bool) -> Cow<'_, str> {
+        let label = charset(&self.content_type);
+        let encoding = label.and_then(|label| Encoding::for_label(label.as_bytes()));
+        let by_page = || is_html.then(|| encoding_of_page(&self.body)).flatten();
+        encoding
+            .or_else(by_page)
+            .unwrap_or(UTF_8)
+            .decode(&self.body)
+            .0
+    }
+
     fn into_text(self, stop: &super::blocking::StopSignal) -> Result<String, String> {
-        let body = String::from_utf8_lossy(&self.body);
         let is_html = self.content_type.contains("html");
+        let body = self.decoded(is_html);
         let mut text = match is_html {
             true => html_text::to_text(&body, &self.url, stop),
             false => body.into_owned(),
@@ -243,6 +276,32 @@ mod tests {
         check("http://a.example/x", "https://b.example/x", false);
         check("https://a.example/x", "https://a.example:8443/x", false);
         check("http://a.example:80/x", "https://a.example:8443/x", false);
+    }
+
+    #[test]
+    fn a_page_is_read_in_its_own_encoding() {
+        let check = |kind: &str, body: &[u8], expected: &str| {
+            let page = Page {
+                url: Url::parse("http://h/").expect("a URL"),
+                content_type: kind.to_owned(),
+                body: body.to_vec(),
+                is_cut: false,
+            };
+            let text = page.decoded(kind.contains("html"));
+            assert!(text.ends_with(expected), "{kind}: {text}");
+        };
+        check("text/plain; charset=iso-8859-1", b"caf\xe9", "café");
+        check(
+            "text/plain; charset=\"shift_jis\"",
+            b"\x93\xfa\x96\x7b",
+            "日本",
+        );
+        check("text/html", b"<meta charset='gbk'>\xc4\xe3", "你");
+        let old = b"<META http-equiv=x content=\"text/html; charset=windows-1252\">\x80";
+        check("text/html", old, "€");
+        check("text/html", b"<meta charset=\"utf-16\">\xc3\xa9", "é");
+        check("text/plain", "<meta charset=gbk>é".as_bytes(), "é");
+        check("text/plain; charset=nonsense", "é".as_bytes(), "é");
     }
 
     #[test]

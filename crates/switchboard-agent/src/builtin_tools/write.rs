@@ -162,12 +162,20 @@ impl EditArgs {
         let (old, new) = spellings
             .find(|(old, _)| text.contains(old))
             .unwrap_or((old, new));
+        // Places that overlap are two as well.
+        let stands_twice = || {
+            let first = text.find(&*old).unwrap_or_default();
+            let mut rest = text[first..].chars();
+            rest.next();
+            rest.as_str().contains(&*old)
+        };
         match text.matches(&*old).count() {
             0 => wrong("the file does not have it; Read shows the text as it is"),
-            1 => Ok(text.replacen(&*old, &new, 1)),
             _ if self.replace_all => Ok(text.replace(&*old, &new)),
+            1 if !stands_twice() => Ok(text.replacen(&*old, &new, 1)),
             count => wrong(&format!(
-                "the file has it {count} times; give more of the text around it, or replace_all"
+                "the file has it {} times; give more of the text around it, or replace_all",
+                count.max(2)
             )),
         }
     }
@@ -282,6 +290,8 @@ mod tests {
         let many =
             "old_text: the file has it 2 times; give more of the text around it, or replace_all";
         check("a b b", "b", "x", false, many);
+        check("}\n}\n}\n", "}\n}\n", "x", false, many);
+        check("é é é", "é é", "x", true, "x é");
         let none = "old_text: the file does not have it; Read shows the text as it is";
         check("a", "b", "x", true, none);
         check("a", "a", "a", false, "old_text: it is the same as new_text");

@@ -86,8 +86,16 @@ impl HttpModel {
         let mut deltas = Vec::new();
         let mut total_bytes = 0;
         while !reader.has_ended() {
-            let Some(chunk) = self.within_idle(response.chunk()).await? else {
-                break;
+            let limit = match reader.has_stop_reason() {
+                true => self.limits.end_timeout,
+                false => self.limits.idle_timeout,
+            };
+            let chunk = match within(limit, response.chunk()).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                // The answer is complete: the vendor charges for it, and would for another one.
+                Err(_) if reader.has_stop_reason() => return reader.finish(),
+                Err(fault) => return Err(fault),
             };
             total_bytes += chunk.len();
             if total_bytes > self.limits.max_answer_bytes {
@@ -177,14 +185,20 @@ impl HttpModel {
         &self,
         step: impl Future<Output = Result<T, reqwest::Error>>,
     ) -> Result<T, ModelFault> {
-        match tokio::time::timeout(self.limits.idle_timeout, step).await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(network_fault(error)),
-            Err(_) => {
-                let seconds = self.limits.idle_timeout.as_secs_f64();
-                let message = format!("nothing came for {seconds} s");
-                Err(ModelFault::new(FaultKind::TimedOut, message))
-            }
+        within(self.limits.idle_timeout, step).await
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    step: impl Future<Output = Result<T, reqwest::Error>>,
+) -> Result<T, ModelFault> {
+    match tokio::time::timeout(limit, step).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(network_fault(error)),
+        Err(_) => {
+            let message = format!("nothing came for {} s", limit.as_secs_f64());
+            Err(ModelFault::new(FaultKind::TimedOut, message))
         }
     }
 }
@@ -197,15 +211,16 @@ async fn read_to_end(mut response: Response) {
     let _ = tokio::time::timeout(MAX_WAIT_FOR_END, rest).await;
 }
 
-/// The base URL with the vendor's path. Many servers document a base URL that already has the path's
-/// beginning: it is not repeated.
+/// The base URL with the vendor's path. Many servers document a base URL that already has the path,
+/// or its beginning: that is not repeated.
 fn join_url(endpoint: &str, path: &str) -> String {
-    let version = path.split('/').nth(1).unwrap_or_default();
-    let rest = path.strip_prefix(&format!("/{version}")).unwrap_or(path);
-    match endpoint.ends_with(&format!("/{version}")) {
-        true => format!("{endpoint}{rest}"),
-        false => format!("{endpoint}{path}"),
-    }
+    let ends = path.match_indices('/').skip(1).map(|(at, _)| at);
+    let mut ends: Vec<usize> = ends.chain([path.len()]).collect();
+    ends.reverse();
+    let shared = ends
+        .into_iter()
+        .find(|end| endpoint.ends_with(&path[..*end]));
+    format!("{endpoint}{}", &path[shared.unwrap_or_default()..])
 }
 
 fn network_fault(error: reqwest::Error) -> ModelFault {
@@ -233,6 +248,11 @@ mod tests {
             ("http://h", "/v1/messages", "http://h/v1/messages"),
             (
                 "http://h/v1",
+                "/v1/chat/completions",
+                "http://h/v1/chat/completions",
+            ),
+            (
+                "http://h/v1/chat/completions",
                 "/v1/chat/completions",
                 "http://h/v1/chat/completions",
             ),

@@ -63,7 +63,7 @@ impl std::fmt::Display for SessionRepair {
             }
             Self::LostCall { tool } => write!(
                 f,
-                "the call of {} was lost in a crash; it is unknown whether it ran",
+                "the program ended during the call of {}; it is unknown whether it ran",
                 crate::fault::plain_line(tool)
             ),
         }

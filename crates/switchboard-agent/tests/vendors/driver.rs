@@ -188,6 +188,27 @@ async fn a_truncated_answer_is_retried_only_before_a_call_has_begun() {
     }
 }
 
+/// A stream up to the event that says why the model stopped.
+fn up_to_reason(vendor: ModelVendor, text: &str) -> String {
+    let stream = text_stream(vendor, text);
+    let cut = without_end(vendor, &stream);
+    let reason = stream[cut.len()..].split_inclusive("\n\n").next();
+    cut + reason.expect("an event")
+}
+
+#[tokio::test]
+async fn a_complete_answer_is_used_although_its_connection_breaks_or_stays_open() {
+    for vendor in VENDORS {
+        let answer = up_to_reason(vendor, "Sunny.");
+        for reply in [Reply::Broken(answer.clone()), Reply::Open(answer)] {
+            let server = VendorServer::start(vendor, vec![reply]).await;
+            let (turn, events) = ask(&server.model(), &question(), &usual_tools()).await;
+            assert_eq!(turn.expect("a turn").text(), "Sunny.", "{vendor:?}");
+            assert_eq!(retries(&events), [], "{vendor:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn permanent_errors_are_sent_once_and_explained() {
     for vendor in VENDORS {

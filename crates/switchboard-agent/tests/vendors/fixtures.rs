@@ -176,6 +176,29 @@ fn vendors_items_are_kept_byte_for_byte() {
     );
 }
 
+/// Some servers that imitate the Responses API send no index, or the same one with each item.
+#[test]
+fn items_without_an_index_of_their_own_are_all_read() {
+    let item = |id: &str| {
+        format!(r#"{{"type":"function_call","call_id":"{id}","name":"f","arguments":"{{}}"}}"#)
+    };
+    let ids = ["a", "b", "c"];
+    let items = ids.map(item).join(",");
+    for (index, output) in [("", ""), ("", &*items), ("\"output_index\":0,", &*items)] {
+        let done = |id| {
+            let item = item(id);
+            format!("data: {{\"type\":\"response.output_item.done\",{index}\"item\":{item}}}\n\n")
+        };
+        let body = ids.map(done).concat()
+            + &format!(
+                "data: {{\"type\":\"response.completed\",\
+                 \"response\":{{\"status\":\"completed\",\"output\":[{output}]}}}}\n\n"
+            );
+        let turn = read_stream(ModelVendor::OpenAi, "m", body.as_bytes(), 50).expect("a turn");
+        assert!(turn.calls().map(|call| &*call.id).eq(ids), "{body}");
+    }
+}
+
 /// Answers that end too early or say that they failed.
 #[test]
 fn incomplete_and_failed_answers_are_faults() {

@@ -23,6 +23,8 @@ pub(crate) enum Reply {
     Stream(String),
     /// An event stream whose connection breaks at its end.
     Broken(String),
+    /// An event stream whose connection stays open after its last event.
+    Open(String),
     /// One JSON document.
     Document(String),
     /// A status with headers and a body.
@@ -100,6 +102,7 @@ impl VendorServer {
         settings.api_key = Some(Secret::new(KEY));
         let limits = DriverLimits {
             idle_timeout: Duration::from_secs(5),
+            end_timeout: Duration::from_millis(50),
             first_pause: Duration::from_millis(5),
             max_event_bytes: 64 * 1024,
             ..DriverLimits::default()
@@ -138,9 +141,12 @@ async fn serve(
             None => script.replies.pop_front().expect("a reply is left"),
         }
     };
+    let stays_open = matches!(reply, Reply::Open(_));
     let (kind, status, headers, text, is_broken) = match reply {
         Reply::Stream(text) => ("text/event-stream", 200, Vec::new(), text, false),
-        Reply::Broken(text) => ("text/event-stream", 200, Vec::new(), text, true),
+        Reply::Broken(text) | Reply::Open(text) => {
+            ("text/event-stream", 200, Vec::new(), text, true)
+        }
         Reply::Document(text) => ("application/json", 200, Vec::new(), text, false),
         Reply::Status(status, headers, text) => ("application/json", status, headers, text, false),
         Reply::Silence => {
@@ -169,6 +175,10 @@ async fn serve(
     let _ = stream.flush().await;
     tokio::task::yield_now().await;
     let _ = stream.write_all(second).await;
+    if stays_open {
+        // Until the client closes it.
+        let _ = stream.read(&mut [0]).await;
+    }
     let _ = stream.shutdown().await;
 }
 

@@ -33,6 +33,18 @@ impl AgentArgs {
     }
 }
 
+/// The system prompt: its beginning, the folder of the built-in tools, and the `AGENTS.md` files.
+pub(crate) fn system_prompt(beginning: &str, setup: &Setup) -> String {
+    let folder = match setup.workspace.is_empty() {
+        true => String::new(),
+        false => {
+            let folder = setup.paths.current.display();
+            format!(" The built-in tools work in the folder {folder}.")
+        }
+    };
+    format!("{beginning}{folder}\n\n{}", setup.paths.agents_prompt())
+}
+
 /// The stored conversation to continue.
 #[derive(Debug, Args)]
 pub(crate) struct SessionChoice {

@@ -16,20 +16,18 @@ use switchboard_agent::builtin_tools::Denylist;
 use switchboard_agent::{Agent, Model};
 
 use crate::arguments::Options;
-use crate::command::agent_args::AgentArgs;
+use crate::command::agent_args::{AgentArgs, system_prompt};
 use crate::failure::{Code, Failure};
 use crate::interrupt::Interrupts;
 use crate::paths::Paths;
 use crate::progress::{self, WaitLimit};
 use crate::setup::{OutputScope, Setup};
-use crate::view::server::escaped;
 use crate::{hints, output};
 
 use caller::ChatCaller;
 use editor::InputEvent;
 use input::Input;
 use mode::{ApprovalMode, SharedMode};
-use model::SharedModel;
 use slash::Next;
 
 /// The caller of the conversation: approval, forms, sampling.
@@ -50,7 +48,7 @@ mod markdown;
 mod mentions;
 /// Modes of approval.
 mod mode;
-/// The model, shared by the conversation and by sampling requests of servers.
+/// The model's answers to sampling requests of servers.
 mod model;
 /// Prompts of servers as commands.
 mod prompts;
@@ -107,6 +105,7 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
         (given, _) => Some(models.choose(given.as_deref())?),
     };
     let denylist = setup.denylist.clone();
+    let system_prompt = system_prompt(SYSTEM_PROMPT, &setup);
     let session = args.agent.session.load(&setup.paths.sessions())?;
     if session.is_some() && model.is_none() {
         return Err(no_model());
@@ -120,6 +119,7 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
             host,
             paths,
             options,
+            system_prompt,
             models,
             denylist,
             caller,
@@ -157,6 +157,7 @@ struct Chat<'a> {
     host: &'a Host,
     paths: &'a Paths,
     options: &'a Options,
+    system_prompt: String,
     models: ModelSource,
     /// The commands that Bash never runs, replaced by `/reload`.
     denylist: Denylist,
@@ -199,7 +200,7 @@ impl Chat<'_> {
         // The second Ctrl-C in a row exits.
         let mut was_interrupted = false;
         loop {
-            match self.input.next(self.mode.get()).await {
+            match self.input.next().await {
                 InputEvent::End => return Ok(self.exit_code()),
                 // Exiting by Ctrl-C prints no error.
                 InputEvent::Interrupted if was_interrupted => return Ok(Code::Interrupted as u8),
@@ -212,14 +213,8 @@ impl Chat<'_> {
                     screen::note("press Ctrl-C again to exit");
                 }
                 InputEvent::Unreadable(reason) => return Err(Failure::new(Code::Usage, reason)),
-                InputEvent::SwitchMode => self.mode.switch(),
-                InputEvent::EditorFailed(reason) => {
-                    was_interrupted = false;
-                    notice(&format!(
-                        "the editor failed: {}; Ctrl-O starts the one in $VISUAL or $EDITOR",
-                        escaped(&reason)
-                    ));
-                }
+                // Handled by `Input`.
+                InputEvent::SwitchMode | InputEvent::EditorFailed(_) => {}
                 InputEvent::Line(line) => match self.handle(&line).await {
                     Next::Continue => was_interrupted = false,
                     Next::Interrupted => was_interrupted = true,
@@ -280,12 +275,11 @@ impl Chat<'_> {
     fn set_model(&mut self, model: Box<dyn Model>) {
         let model: Arc<dyn Model> = model.into();
         self.caller.set_model(model.clone());
-        let model = SharedModel(model);
         match &mut self.agent {
-            Some(agent) => agent.set_model(Box::new(model)),
+            Some(agent) => agent.set_model(model),
             None => {
-                let agent = Agent::new(self.host.clone(), model, self.caller.clone())
-                    .system(format!("{SYSTEM_PROMPT}\n\n{}", self.paths.agents_prompt()))
+                let agent = Agent::from_shared(self.host.clone(), model, self.caller.clone())
+                    .system(self.system_prompt.clone())
                     .results_in(self.paths.results())
                     .sessions(self.paths.sessions());
                 self.agent = Some(agent);

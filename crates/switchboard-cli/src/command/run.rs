@@ -15,7 +15,7 @@ use switchboard_agent::{
 };
 
 use crate::arguments::Options;
-use crate::command::agent_args::AgentArgs;
+use crate::command::agent_args::{AgentArgs, system_prompt};
 use crate::failure::{Code, Failure};
 use crate::setup::Setup;
 use crate::view::server::escaped;
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
         .allow
         .extend(allow_rules(&args.allow));
     args.agent.add_builtin_tools(&mut setup, options);
-    let system_prompt = system_prompt(&setup);
+    let system_prompt = system_prompt(SYSTEM_PROMPT, &setup);
     let output = match args.output {
         RunOutput::Text if options.json => RunOutput::Json,
         output => output,
@@ -116,7 +116,7 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
             max_turns: args.max_turns,
             max_cost_usd: args.max_cost,
         };
-        let mut agent = Agent::from_boxed(host.clone(), model, Arc::new(RunCaller))
+        let mut agent = Agent::from_shared(host.clone(), model.into(), Arc::new(RunCaller))
             .system(system_prompt)
             .limits(limits)
             .results_in(paths.results())
@@ -180,18 +180,6 @@ fn allow_rules(rules: &[String]) -> impl Iterator<Item = RuleText> {
         file: file.clone(),
         line: 0,
     })
-}
-
-/// The system prompt, with the folder of the built-in tools and the `AGENTS.md` files.
-fn system_prompt(setup: &Setup) -> String {
-    let folder = match setup.workspace.is_empty() {
-        true => String::new(),
-        false => {
-            let folder = setup.paths.current.display();
-            format!(" The built-in tools work in the folder {folder}.")
-        }
-    };
-    format!("{SYSTEM_PROMPT}{folder}\n\n{}", setup.paths.agents_prompt())
 }
 
 /// `-p`: the text itself, or `-` for stdin.

@@ -6,6 +6,8 @@ use super::frame::Key;
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     bytes: Vec<u8>,
+    /// Between the two sequences that a terminal sends around a pasted text.
+    is_in_paste: bool,
 }
 
 impl Decoder {
@@ -13,11 +15,24 @@ impl Decoder {
         self.bytes.extend_from_slice(chunk);
     }
 
-    /// The next complete key. Unknown sequences are skipped.
+    /// The next complete key. Unknown sequences are skipped. In a pasted text, the end of a line is a
+    /// character and not Enter.
     pub(super) fn next(&mut self) -> Option<Key> {
         loop {
             let (length, key) = parse(&self.bytes)?;
+            match &self.bytes[..length] {
+                b"\x1b[200~" => self.is_in_paste = true,
+                b"\x1b[201~" => self.is_in_paste = false,
+                _ => {}
+            }
             self.bytes.drain(..length);
+            let key = match key {
+                Some(Key::Enter) if self.is_in_paste => Some(Key::Char('\n')),
+                Some(Key::Tab) if self.is_in_paste => Some(Key::Char('\t')),
+                Some(Key::Char(_)) => key,
+                _ if self.is_in_paste => None,
+                key => key,
+            };
             if key.is_some() {
                 return key;
             }
@@ -126,5 +141,9 @@ mod tests {
             &[Key::Ctrl('c'), Key::Ctrl('d'), Key::Ctrl('u')],
         );
         check(&[b"\xff\x1b[99~x"], &[Key::Char('x')]);
+        check(
+            &[b"\x1b[200~a\r\t\x1b[A\x1b[20", b"1~\r"],
+            &[Key::Char('a'), Key::Char('\n'), Key::Char('\t'), Key::Enter],
+        );
     }
 }

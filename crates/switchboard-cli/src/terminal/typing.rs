@@ -2,6 +2,7 @@
 //! question needs the terminal.
 
 use std::fs::File;
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,12 @@ use super::frame::Key;
 use super::keys::Decoder;
 use super::tty::{TtyReader, open_device};
 
-/// Keys that wait to be handled. More are dropped: nobody types that fast.
-const MAX_WAITING_KEYS: usize = 4096;
+/// Keys that wait to be handled: the characters of a pasted text. More are dropped.
+const MAX_WAITING_KEYS: usize = 1 << 20;
+
+/// Makes the terminal mark the beginning and the end of a pasted text.
+const MARK_PASTES: &[u8] = b"\x1b[?2004h";
+const DO_NOT_MARK_PASTES: &[u8] = b"\x1b[?2004l";
 
 /// Within this time after a key, a person is still typing.
 const STILL_TYPING: Duration = Duration::from_secs(1);
@@ -113,6 +118,7 @@ impl Drop for PausedTyping {
 impl BusyTerminal {
     fn pause(&mut self) {
         self.reader = None;
+        let _ = (&*self.device).write_all(DO_NOT_MARK_PASTES);
         let _ = tcsetattr(&self.device, SetArg::TCSADRAIN, &self.before);
     }
 
@@ -123,6 +129,7 @@ impl BusyTerminal {
             .local_flags
             .remove(LocalFlags::ICANON | LocalFlags::ECHO);
         let _ = tcsetattr(&self.device, SetArg::TCSADRAIN, &quiet);
+        let _ = (&*self.device).write_all(MARK_PASTES);
         let (keys, mut decoder) = (self.keys.clone(), Decoder::default());
         let last_key = self.last_key.clone();
         let deliver = move |chunk: &[u8]| {

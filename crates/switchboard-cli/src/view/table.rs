@@ -8,6 +8,15 @@ const MIN_LAST_COLUMN: usize = 20;
 
 /// The rows, aligned. `columns` is the screen's width; `None` cuts nothing.
 pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
+    lay_out(rows, columns, false)
+}
+
+/// The rows, aligned. A last cell that does not fit is put on lines of its own instead of cut.
+pub(crate) fn aligned_whole(rows: &[Vec<String>], columns: usize) -> String {
+    lay_out(rows, Some(columns), true)
+}
+
+fn lay_out(rows: &[Vec<String>], columns: Option<usize>, is_whole: bool) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let widths: Vec<_> = (0..count)
         .map(|column| {
@@ -29,11 +38,17 @@ pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             if column + 1 == row.len() {
-                if let Some(columns) = narrow.filter(|_| column > 0 && !cell.is_empty()) {
+                let is_wide = |columns: &usize| line.width() + cell.width() > *columns;
+                let below = match is_whole {
+                    true => columns.filter(is_wide),
+                    false => narrow,
+                };
+                if let Some(columns) = below.filter(|_| column > 0 && !cell.is_empty()) {
                     let cell = wrapped(&format!("    {cell}"), columns).join("\n");
                     line = format!("{}\n{cell}", line.trim_end());
                     continue;
                 }
+                let columns = columns.filter(|_| !is_whole);
                 let left = columns.map(|columns| columns.saturating_sub(line.width()).max(12));
                 line.push_str(&left.map_or_else(|| cell.clone(), |left| cut(cell, left)));
             } else {

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use serde_json::json;
 use switchboard_testkit::{Chaos, Step};
 
+use crate::console::paste;
 use crate::support::{self, Home};
 use crate::vendor::{chat_turn, model_section, vendor};
 use crate::{ALLOWED, CTRL_C, SHIFT_TAB, chat, leave, prompt};
@@ -199,6 +200,33 @@ fn ctrl_c_discards_the_line_and_leaves_from_an_empty_one_without_an_error() {
 #[test]
 fn what_is_typed_during_a_turn_is_queued() {
     let home = Home::new();
+    let go = home.path("go");
+    let server = Chaos::new().tool("slow", vec![Step::wait_file(&go), Step::text("well")]);
+    home.user_file(&format!(
+        "[permissions]\nallow = ['s']\n{}",
+        server.entry("s").render()
+    ));
+    let mut terminal = chat(&home, &["--model", "demo"]);
+    terminal.send("call mcp__s__slow {}\r");
+    terminal.wait_for("calling s/slow");
+    terminal.send("/help\r");
+    terminal.wait_for("queued: /help");
+    // A pasted text is one message, with its empty line.
+    paste(&mut terminal, &["first line", "", "last line"]);
+    terminal.wait_for("queued: first line⏎⏎last line");
+    terminal.send("/too");
+    std::fs::write(&go, "").unwrap();
+    terminal.wait_for("/resources [SERVER]");
+    terminal.wait_for("> first line⏎⏎last line");
+    terminal.wait_for("> /too");
+    terminal.send("ls s\r");
+    terminal.wait_for("s, 1 tool");
+    leave(terminal);
+}
+
+#[test]
+fn what_is_typed_ahead_waits_at_the_prompt_after_ctrl_c() {
+    let home = Home::new();
     let server = Chaos::new().tool("hang", Step::Drop);
     home.user_file(&format!(
         "[permissions]\nallow = ['s']\n{}",
@@ -207,13 +235,15 @@ fn what_is_typed_during_a_turn_is_queued() {
     let mut terminal = chat(&home, &["--model", "demo"]);
     terminal.send("call mcp__s__hang {}\r");
     terminal.wait_for("calling s/hang");
-    terminal.send("/help\r/too");
-    terminal.wait_for("queued: /help");
+    terminal.send("/tools\rand more");
+    terminal.wait_for("queued: /tools");
+    terminal.wait_for("and more");
     terminal.send(CTRL_C);
-    terminal.wait_for("/resources [SERVER]");
-    terminal.wait_for("> /too");
-    terminal.send("ls s\r");
-    terminal.wait_for("s, 1 tool");
+    terminal.wait_for("stopped; what was typed ahead is at the prompt");
+    terminal.wait_for("> /tools\n  and more");
+    terminal.send(CTRL_C);
+    let screen = prompt(&terminal);
+    assert!(!screen.contains("s, 1 tool"), "{screen}");
     leave(terminal);
 }
 

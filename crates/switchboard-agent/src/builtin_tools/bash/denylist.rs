@@ -46,7 +46,9 @@ const VITAL_FOLDERS: [&str; 24] = [
 const DISKS: [&str; 8] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk"];
 
 /// Programs that run the command in their arguments.
-const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "eval", "su", "script"];
+const SHELLS: [&str; 9] = [
+    "sh", "bash", "dash", "zsh", "ksh", "eval", "su", "script", "flock",
+];
 
 /// Units of `systemctl` that turn the machine off, or nearly so.
 const OFF_UNITS: [&str; 6] = ["poweroff", "reboot", "halt", "kexec", "emergency", "rescue"];

@@ -18,6 +18,9 @@ const WRAPPERS: [&str; 19] = [
     "setsid", "stdbuf", "timeout", "xargs", "busybox", "chroot", "unshare", "watch", "flock",
 ];
 
+/// Wrappers with an argument of their own before the command: a duration, a folder, a file.
+const WRAPPERS_WITH_ARGUMENT: [&str; 3] = ["timeout", "chroot", "flock"];
+
 /// How many interpretations of one command are checked.
 const MAX_READINGS: usize = 64;
 
@@ -46,7 +49,7 @@ impl SimpleCommand {
             if KEYWORDS.contains(&name) || is_assignment(word) {
                 rest.push(after);
             } else if WRAPPERS.contains(&name) {
-                rest.extend(wrapped(after));
+                rest.extend(wrapped(after, WRAPPERS_WITH_ARGUMENT.contains(&name)));
             }
             readings.push(words);
             if readings.len() + rest.len() > MAX_READINGS {
@@ -58,8 +61,8 @@ impl SimpleCommand {
 }
 
 /// Where the command of a wrapper may start: at the first word that is not an option, or after it if
-/// that word may be the value of an option.
-fn wrapped(words: &[String]) -> Vec<&[String]> {
+/// that word may be the value of an option, or an argument of the wrapper.
+fn wrapped(words: &[String], mut has_argument: bool) -> Vec<&[String]> {
     let mut starts = Vec::new();
     let mut after_option = false;
     for (at, word) in words.iter().enumerate() {
@@ -70,7 +73,7 @@ fn wrapped(words: &[String]) -> Vec<&[String]> {
         };
         if !is_option && !is_assignment(word) && !is_amount() {
             starts.push(&words[at..]);
-            if !after_option {
+            if !after_option && !std::mem::take(&mut has_argument) {
                 break;
             }
         }

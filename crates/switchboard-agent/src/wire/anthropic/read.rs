@@ -247,6 +247,10 @@ impl TurnReader for AnthropicReader {
         self.has_ended
     }
 
+    fn has_stop_reason(&self) -> bool {
+        self.stop_reason.is_some()
+    }
+
     fn finish(&self) -> Result<ModelTurn, ModelFault> {
         self.clone().into_turn()
     }

@@ -278,6 +278,10 @@ impl TurnReader for ChatReader {
         self.is_done
     }
 
+    fn has_stop_reason(&self) -> bool {
+        self.finish_word.is_some()
+    }
+
     fn finish(&self) -> Result<ModelTurn, ModelFault> {
         self.clone().into_turn()
     }

@@ -215,6 +215,10 @@ impl TurnReader for GeminiReader {
         false
     }
 
+    fn has_stop_reason(&self) -> bool {
+        self.finish_word.is_some() || self.block_reason.is_some()
+    }
+
     fn finish(&self) -> Result<ModelTurn, ModelFault> {
         self.clone().into_turn()
     }

@@ -26,8 +26,7 @@ pub(super) struct ResponsesReader {
 #[derive(Deserialize)]
 struct ResponsesEvent<'a> {
     r#type: String,
-    #[serde(default, deserialize_with = "null_as_default")]
-    output_index: u64,
+    output_index: Option<u64>,
     #[serde(borrow)]
     item: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -110,8 +109,9 @@ impl ResponsesReader {
         };
         let response: ResponseObject<'_> =
             serde_json::from_str(end.as_str()).map_err(ModelFault::unreadable)?;
-        // A server that sends no event for a complete item has the items in the last event.
-        let items = match self.items.is_empty() {
+        // A server that sends no event for some complete items, or the same index with each, has all
+        // of them in the last event.
+        let items = match self.items.len() < response.output.len() {
             true => response
                 .output
                 .iter()
@@ -152,8 +152,10 @@ impl TurnReader for ResponsesReader {
             }
             "response.output_item.done" => {
                 if let Some(item) = event.item {
-                    self.items
-                        .insert(event.output_index, JsonText::from_raw(item));
+                    let last = self.items.last_key_value();
+                    let next = last.map_or(0, |(last, _)| last.saturating_add(1));
+                    let index = event.output_index.unwrap_or(next);
+                    self.items.insert(index, JsonText::from_raw(item));
                 }
             }
             "response.completed" | "response.incomplete" => {
@@ -167,6 +169,10 @@ impl TurnReader for ResponsesReader {
     }
 
     fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn has_stop_reason(&self) -> bool {
         self.end.is_some()
     }
 

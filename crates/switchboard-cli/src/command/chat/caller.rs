@@ -87,7 +87,7 @@ impl Caller for ChatCaller {
                 false => format!("{server}/{}", escaped(tool)),
             };
             let mode = self.mode.get();
-            if mode.approves(request.effect) {
+            if mode.approves(request.effect, request.once_only) {
                 screen::note(&format!("  {name}: allowed by mode {}", mode.name()));
                 return Approval::Once;
             }

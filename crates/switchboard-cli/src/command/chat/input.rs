@@ -8,7 +8,7 @@ use switchboard::Host;
 use tokio::sync::mpsc;
 
 use super::editor::{Editor, InputEvent};
-use super::mode::{ApprovalMode, SharedMode};
+use super::mode::SharedMode;
 use super::screen;
 use crate::interrupt::Interrupts;
 use crate::paths::Paths;
@@ -68,10 +68,23 @@ impl Input {
         matches!(self.source, InputSource::Editor(_))
     }
 
-    /// The next input.
-    pub(super) async fn next(&mut self, mode: ApprovalMode) -> InputEvent {
+    /// The next input. Keys of the editor that are no input are handled here.
+    pub(super) async fn next(&mut self) -> InputEvent {
+        loop {
+            match self.next_event().await {
+                InputEvent::SwitchMode => self.mode.switch(),
+                InputEvent::EditorFailed(reason) => super::notice(&format!(
+                    "the editor failed: {}; Ctrl-O starts the one in $VISUAL or $EDITOR",
+                    escaped(&reason)
+                )),
+                event => return event,
+            }
+        }
+    }
+
+    async fn next_event(&mut self) -> InputEvent {
         if let Some(line) = self.queued.pop_front() {
-            screen::print(&format!("> {}\n", escaped(&line)));
+            screen::print(&format!("> {}\n", on_one_line(&line)));
             return InputEvent::Line(line);
         }
         if let Some(reason) = self.unreadable.take() {
@@ -88,7 +101,7 @@ impl Input {
             },
             InputSource::Editor(editor) => {
                 let draft = std::mem::take(&mut self.draft);
-                editor.read(mode, draft).await
+                editor.read(self.mode.get(), draft).await
             }
         }
     }
@@ -96,7 +109,7 @@ impl Input {
     /// Asks for one line of text; `None` if it is not answered.
     pub(super) async fn ask(&mut self, question: &str) -> Option<String> {
         screen::print(&format!("{question}\n"));
-        match self.next(self.mode.get()).await {
+        match self.next().await {
             InputEvent::Line(line) => Some(line.trim().to_owned()),
             InputEvent::Unreadable(reason) => {
                 self.unreadable = Some(reason);
@@ -129,6 +142,16 @@ impl Input {
         outcome
     }
 
+    /// Makes what was typed ahead a draft again, so that the person decides on it. Returns whether
+    /// there is any.
+    pub(super) fn withdraw_queued(&mut self) -> bool {
+        let draft = std::mem::take(&mut self.draft);
+        let draft = Some(draft).filter(|draft| !draft.is_empty());
+        let texts: Vec<String> = self.queued.drain(..).chain(draft).collect();
+        self.draft = texts.join("\n");
+        !texts.is_empty()
+    }
+
     /// Handles a key that was typed during a turn.
     fn press(&mut self, key: Key) {
         match key {
@@ -142,7 +165,7 @@ impl Input {
             Key::Char(character) => self.draft.push(character),
             _ => {}
         }
-        progress::show_typed(&escaped(&self.draft));
+        progress::show_typed(&on_one_line(&self.draft));
     }
 
     fn queue(&mut self) {
@@ -155,9 +178,14 @@ impl Input {
             self.draft = line;
             return;
         }
-        screen::note(&format!("queued: {}", escaped(&line)));
+        screen::note(&format!("queued: {}", on_one_line(&line)));
         self.queued.push_back(line);
     }
+}
+
+/// A text on one line: one that was pasted has several.
+fn on_one_line(text: &str) -> String {
+    escaped(&text.replace('\n', "⏎").replace('\t', " "))
 }
 
 /// The next key; pending for ever if no keys are read.

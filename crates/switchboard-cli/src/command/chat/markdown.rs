@@ -69,7 +69,7 @@ impl MarkdownStream {
     fn show_code(&mut self, fence: &str, shown: &mut String) {
         while let Some(end) = self.pending.find('\n') {
             let line: String = self.pending.drain(..=end).collect();
-            if line.trim_start().starts_with(fence) {
+            if closes(&line, fence) {
                 self.fence = None;
                 return;
             }
@@ -146,12 +146,28 @@ fn fence_of(markdown: &str) -> Option<String> {
     Some(mark.to_string().repeat(length))
 }
 
+/// Whether a line ends the code that this fence began: indented by less than code is, and nothing but
+/// the fence's character, at least as often.
+fn closes(line: &str, fence: &str) -> bool {
+    let line = line.trim_end();
+    let mark = line.trim_start_matches(' ');
+    let is_of_fence = |character: char| fence.starts_with(character);
+    line.len() - mark.len() < 4 && mark.len() >= fence.len() && mark.chars().all(is_of_fence)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn plain(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()
+    }
+
+    /// What is shown of a text that arrives line by line.
+    fn lines_of(stream: &mut MarkdownStream, markdown: &str) -> String {
+        let lines = markdown.split_inclusive('\n');
+        let shown: String = lines.map(|line| stream.push(line)).collect();
+        plain(&(shown + &stream.finish()))
     }
 
     #[test]
@@ -165,6 +181,28 @@ mod tests {
         assert_eq!(push("ls\nca"), "    ls\n");
         assert_eq!(push("t\n```\nend"), "    cat\n");
         assert_eq!(plain(&stream.finish()), "\nend\n");
+    }
+
+    #[test]
+    fn a_fence_inside_code_does_not_end_it() {
+        let mut stream = MarkdownStream::new(80);
+        let markdown = "````md\n```python\nprint(1)\n```\n     ````\n````\n\nend\n";
+        let shown = lines_of(&mut stream, markdown);
+        let code = "    ```python\n    print(1)\n    ```\n         ````\n";
+        assert_eq!(shown, format!("{code}\nend\n"));
+        let mut stream = MarkdownStream::new(80);
+        let markdown = "```\nx\n```python\n  ```  \n**end**\n";
+        let shown = lines_of(&mut stream, markdown);
+        assert_eq!(shown, "    x\n    ```python\n\nend\n");
+    }
+
+    #[test]
+    fn a_link_whose_address_follows_later_keeps_it() {
+        let mut stream = MarkdownStream::new(80);
+        let markdown = "See [the docs][1].\n\nMore.\n\n[1]: https://a.example/x\n[b]: /y\n";
+        let shown = lines_of(&mut stream, markdown);
+        let links = "[1]: https://a.example/x\n[b]: /y\n";
+        assert_eq!(shown, format!("See [the docs][1].\n\nMore.\n\n{links}"));
     }
 
     #[test]

@@ -43,11 +43,14 @@ impl ApprovalMode {
         }
     }
 
-    /// Whether a question about a tool with this effect is answered with yes.
-    pub(super) fn approves(self, effect: Option<ToolEffect>) -> bool {
+    /// Whether a question about a tool with this effect is answered with yes. `once_only`: an `ask`
+    /// rule requires an answer of the person each time.
+    pub(super) fn approves(self, effect: Option<ToolEffect>, once_only: bool) -> bool {
         match self {
             Self::Yolo => true,
-            Self::AcceptEdits => matches!(effect, Some(ToolEffect::Read | ToolEffect::Edit)),
+            Self::AcceptEdits => {
+                !once_only && matches!(effect, Some(ToolEffect::Read | ToolEffect::Edit))
+            }
             Self::Ask | Self::Plan => false,
         }
     }
@@ -109,7 +112,13 @@ mod tests {
         assert_eq!(seen, ["accept-edits", "plan", "yolo", "ask"]);
         let check = |mode: ApprovalMode, expected: [bool; 3]| {
             let effects = [Some(ToolEffect::Edit), Some(ToolEffect::Execute), None];
-            assert_eq!(effects.map(|effect| mode.approves(effect)), expected);
+            assert_eq!(effects.map(|effect| mode.approves(effect, false)), expected);
+            // Only yolo stands above an `ask` rule.
+            let is_yolo = mode == ApprovalMode::Yolo;
+            assert_eq!(
+                effects.map(|effect| mode.approves(effect, true)),
+                [is_yolo; 3]
+            );
         };
         check(ApprovalMode::Ask, [false, false, false]);
         check(ApprovalMode::Plan, [false, false, false]);

@@ -1,47 +1,12 @@
-//! A model shared by the conversation and by sampling requests of servers, and the answer to such a
-//! request.
-
-use std::sync::Arc;
+//! The model's answers to sampling requests of servers.
 
 use serde_json::{Value, json};
 use switchboard::caller::{SampleAnswer, Sampling};
 use switchboard::wire::RawJson;
 use switchboard_agent::conversation::{FinishReason, TurnOrigin, TurnPart};
-use switchboard_agent::model::TurnFuture;
-use switchboard_agent::tools::ToolTreatment;
 use switchboard_agent::{
-    Conversation, Model, ModelSettings, ModelTurn, ModelVendor, TokenUsage, ToolList, ToolSpec,
-    TurnContext, TurnEvent, UserMessage,
+    Conversation, Model, ModelTurn, ModelVendor, TokenUsage, ToolList, TurnContext, UserMessage,
 };
-
-/// A model behind a shared pointer.
-pub(super) struct SharedModel(pub(super) Arc<dyn Model>);
-
-impl Model for SharedModel {
-    fn description(&self) -> String {
-        self.0.description()
-    }
-
-    fn settings(&self) -> &ModelSettings {
-        self.0.settings()
-    }
-
-    fn turn<'a>(
-        &'a self,
-        context: TurnContext<'a>,
-        sink: &'a mut (dyn FnMut(TurnEvent) + Send),
-    ) -> TurnFuture<'a> {
-        self.0.turn(context, sink)
-    }
-
-    fn treatment(&self, tool: &ToolSpec) -> Option<ToolTreatment> {
-        self.0.treatment(tool)
-    }
-
-    fn forget_refusals(&self) {
-        self.0.forget_refusals();
-    }
-}
 
 /// Lets the model answer a sampling request, which the gate has approved. Also returns the tokens and
 /// the cost of its turn.

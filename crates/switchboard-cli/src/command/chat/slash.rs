@@ -98,13 +98,23 @@ impl Chat<'_> {
     /// Runs the command that was typed after the slash.
     pub(super) async fn command(&mut self, typed: &str) -> Result<Next, Failure> {
         let (name, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
-        let words = split_words(rest).map_err(|error| Failure::new(Code::Usage, error))?;
-        let needs_offers = matches!(name, "tools" | "resources" | "permissions")
-            || matches!((name, &*words), ("mcp", [word]) if word == "schema")
-            || COMMANDS.iter().all(|command| command.name != name) && name != "quit";
+        let is_prompt = COMMANDS.iter().all(|command| command.name != name) && name != "quit";
+        let words = split_words(rest).map_err(|error| Failure::new(Code::Usage, error));
+        let shows_schema =
+            || matches!((name, words.as_deref()), ("mcp", Ok([word])) if word == "schema");
+        let needs_offers =
+            is_prompt || matches!(name, "tools" | "resources" | "permissions") || shows_schema();
         if needs_offers && !self.start_lazy_servers().await {
             return Ok(self.cancel_turn().await);
         }
+        if is_prompt {
+            // Words that only look like a command, such as a path, may have an apostrophe in them.
+            return match prompts::find(self.host, name)? {
+                Some(prompt) => self.use_prompt(&prompt, &words?).await,
+                None => Err(unknown_command(self.host, name)),
+            };
+        }
+        let words = words?;
         match name {
             "help" => help(),
             "mcp" => return self.mcp(&words).await,
@@ -122,11 +132,7 @@ impl Chat<'_> {
             "resume" => self.resume(&words)?,
             "fork" => self.fork()?,
             "reload" => return self.reload().await,
-            "exit" | "quit" => return Ok(Next::End),
-            _ => match prompts::find(self.host, name)? {
-                Some(prompt) => return self.use_prompt(&prompt, &words).await,
-                None => return Err(unknown_command(self.host, name)),
-            },
+            _ => return Ok(Next::End),
         }
         Ok(Next::Continue)
     }

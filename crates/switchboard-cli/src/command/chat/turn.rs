@@ -56,14 +56,18 @@ impl Chat<'_> {
         }
     }
 
-    /// After Ctrl-C: cancels the calls; the servers keep running.
+    /// After Ctrl-C: cancels the calls, and sends nothing that was typed ahead; the servers keep
+    /// running.
     pub(super) async fn cancel_turn(&mut self) -> Next {
         progress::clear();
         self.caller.finish_questions().await;
         if let Some(agent) = &mut self.agent {
-            agent.cancel_open_calls();
+            agent.close_dropped_run();
         }
-        screen::note("stopped; press Ctrl-C again to exit");
+        screen::note(match self.input.withdraw_queued() {
+            true => "stopped; what was typed ahead is at the prompt and was not sent",
+            false => "stopped; press Ctrl-C again to exit",
+        });
         Next::Interrupted
     }
 

@@ -146,6 +146,12 @@ fn s0_26_a_persons_rules_hold_for_each_command_of_a_script() {
         "sudo ./bin/git push",
         "function f { git push; }; f",
         "function f() { git push; }; f",
+        "flock /tmp/lock git push",
+        "flock -n -w 5 /tmp/lock git push",
+        "flock /tmp/lock -c 'git push'",
+        "chroot /mnt git push",
+        "chroot --userspec=me /mnt sudo git push",
+        "timeout $LIMIT git push",
         "coproc git push",
         "coproc NAME { git push; }",
         "make deploy 2>&1",
@@ -159,6 +165,7 @@ fn s0_26_a_persons_rules_hold_for_each_command_of_a_script() {
         "git pull",
         "echo git push",
         "git stash push",
+        "flock /tmp/lock git pull",
         "make deploy 2",
     ] {
         assert!(!denied(rules, command), "{command:?}");

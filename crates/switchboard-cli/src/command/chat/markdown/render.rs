@@ -30,8 +30,10 @@ pub(in super::super) fn render(markdown: &str, columns: usize) -> String {
         columns,
         ..Renderer::default()
     };
-    Parser::new_ext(markdown, options()).for_each(|event| renderer.event(event));
+    let mut parser = Parser::new_ext(markdown, options());
+    parser.by_ref().for_each(|event| renderer.event(event));
     renderer.flush();
+    renderer.link_definitions(&parser);
     renderer.text
 }
 
@@ -61,13 +63,18 @@ impl Renderer {
             Event::End(tag) => self.end(tag),
             Event::Text(text) if self.in_code => {
                 for line in text.lines() {
-                    let prefix = self.prefix.concat();
-                    self.text.push_str(&format!("{prefix}{}", code_line(line)));
+                    let start = self.line_start();
+                    self.text.push_str(&format!("{start}{}", code_line(line)));
                 }
             }
-            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                self.push(self.style(), &text);
+            Event::Html(text) => {
+                for line in text.lines() {
+                    self.push(PLAIN, line);
+                    self.flush();
+                }
             }
+            Event::Text(text) => self.push(self.style(), &text),
+            Event::InlineHtml(text) => self.push(self.style(), &text.replace('\n', " ")),
             Event::Code(text) => self.push(CODE, &text),
             Event::SoftBreak => self.push(PLAIN, " "),
             Event::HardBreak => self.flush(),
@@ -141,7 +148,10 @@ impl Renderer {
             TagEnd::List(_) => drop(self.lists.pop()),
             TagEnd::Item => {
                 self.flush();
-                self.mark = None;
+                if self.mark.is_some() {
+                    let line = self.line_start();
+                    self.text.push_str(&format!("{}\n", line.trim_end()));
+                }
                 self.prefix.pop();
             }
             TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => drop(self.styles.pop()),
@@ -160,15 +170,28 @@ impl Renderer {
             }
             TagEnd::Table => {
                 let rows = std::mem::take(&mut self.rows);
-                let text = table::aligned(&rows, Some(self.columns));
+                let text = table::aligned_whole(&rows, self.columns);
                 for (number, line) in text.lines().enumerate() {
                     let style = if number == 0 { HEADING } else { PLAIN };
-                    let prefix = self.prefix.concat();
+                    let start = self.line_start();
                     self.text
-                        .push_str(&format!("{prefix}{style}{line}{style:#}\n"));
+                        .push_str(&format!("{start}{style}{line}{style:#}\n"));
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The addresses that `[text][label]` stands for. The text may be in a block that was shown before.
+    fn link_definitions(&mut self, parser: &Parser<'_>) {
+        let mut links: Vec<_> = parser.reference_definitions().iter().collect();
+        links.sort_by_key(|(_, link)| link.span.start);
+        if !links.is_empty() {
+            self.separate();
+        }
+        for (label, link) in links {
+            let line = format!("[{}]: {}\n", escaped(label), escaped(&link.dest));
+            self.text.push_str(&line);
         }
     }
 
@@ -199,18 +222,19 @@ impl Renderer {
         let mut line = self.line_start();
         let (mut used, mut is_first) = (line.width(), true);
         for word in words {
-            let width: usize = word.iter().map(|(_, text)| text.width()).sum();
-            if !is_first && used + 1 + width > self.columns {
+            let width: usize = word.pieces.iter().map(|(_, text)| text.width()).sum();
+            let space = usize::from(word.follows_space);
+            if !is_first && used + space + width > self.columns {
                 self.text.push_str(line.trim_end());
                 self.text.push('\n');
                 line = self.line_start();
                 (used, is_first) = (line.width(), true);
             }
             if !is_first {
-                line.push(' ');
-                used += 1;
+                line.push_str(&" "[..space]);
+                used += space;
             }
-            for (style, text) in word {
+            for (style, text) in word.pieces {
                 match style == PLAIN {
                     true => line.push_str(&text),
                     false => line.push_str(&format!("{style}{text}{style:#}")),
@@ -231,25 +255,42 @@ impl Renderer {
     }
 }
 
-/// Words, each made of pieces with a style: `**a**b` is one word.
-fn words_of(pieces: &[(Style, String)]) -> Vec<Vec<(Style, String)>> {
-    let mut words: Vec<Vec<(Style, String)>> = Vec::new();
-    let mut is_open = false;
+/// A part of a line that is not split: `**a**b` is one.
+struct Word {
+    pieces: Vec<(Style, String)>,
+    follows_space: bool,
+}
+
+/// Chinese, Japanese and Korean are written without spaces: a line may end after each character.
+fn words_of(pieces: &[(Style, String)]) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    let (mut follows_space, mut is_open) = (true, false);
     for (style, text) in pieces {
-        for (number, part) in text.split(' ').enumerate() {
-            is_open &= number == 0;
-            if part.is_empty() {
-                continue;
+        for part in text.split_inclusive(|character| character == ' ' || is_cjk(character)) {
+            let word = part.trim_end_matches(' ');
+            if !word.is_empty() {
+                let piece = (*style, word.to_owned());
+                match words.last_mut().filter(|_| is_open) {
+                    Some(word) => word.pieces.push(piece),
+                    None => words.push(Word {
+                        pieces: vec![piece],
+                        follows_space,
+                    }),
+                }
             }
-            match words.last_mut().filter(|_| is_open) {
-                Some(word) => word.push((*style, part.to_owned())),
-                None => words.push(vec![(*style, part.to_owned())]),
-            }
-            is_open = true;
+            follows_space = part.ends_with(' ');
+            is_open = !part.ends_with(|character| character == ' ' || is_cjk(character));
         }
-        is_open &= !text.ends_with(' ');
     }
     words
+}
+
+fn is_cjk(character: char) -> bool {
+    matches!(
+        character,
+        '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}'
+            | '\u{ff00}'..='\u{ff60}' | '\u{20000}'..='\u{3fffd}'
+    )
 }
 
 #[cfg(test)]
@@ -280,6 +321,20 @@ mod tests {
         check("[text](http://x)", "text (http://x)\n");
         check("<http://x>", "http://x\n");
         check("| a | bb |\n|--|--|\n| ccc | d |", "a    bb\nccc  d\n");
+        check(
+            "| a | b |\n|--|--|\n| c | one two three four END |",
+            "a  b\nc\n    one two three\n    four END\n",
+        );
+        check(
+            "日本語の文は空白なしで書く",
+            "日本語の文は空白なし\nで書く\n",
+        );
+        check("a 日本 **b**c", "a 日本 bc\n");
+        check(
+            "<details>\n<summary>More</summary>\n",
+            "<details>\n<summary>More</summary>\n",
+        );
+        check("- ```\n  x\n  ```\n-\n- y", "•     x\n•\n• y\n");
         check(
             "```rust\nfn x() {\n    y\n}\n```",
             "    fn x() {\n        y\n    }\n",

@@ -41,6 +41,9 @@ impl Chat<'_> {
                 let (word, because) = match self.host.decision(tool, self.caller.id()) {
                     _ if mode.refusal(tool).is_some() => ("denied", "mode plan".to_owned()),
                     Decision::Allow { because } => ("allowed", self.reason(tool, &because)),
+                    Decision::Ask { once_only, .. } if mode.approves(tool.effect(), once_only) => {
+                        ("allowed", format!("mode {}", mode.name()))
+                    }
                     Decision::Ask { because, .. } => ("asked", because),
                     Decision::Deny { rule } => ("denied", rule),
                     other => ("?", other.to_string()),
