@@ -33,6 +33,9 @@ const MAX_WAITING_OF_PRINCIPAL: usize = 32;
 /// How many permits are stored. Of more the oldest is removed.
 const MAX_PERMITS: usize = 64;
 
+/// Why a call of a client is denied whose token was revoked.
+pub(crate) const REVOKED: &str = "the token of this client was revoked";
+
 /// What identifies a call: principal, tool, launch, definition and arguments.
 type CallDigest = blake3::Hash;
 
@@ -160,19 +163,24 @@ impl ApprovalQueue {
         Some((entry.shown, effect))
     }
 
-    /// Removes the waiting calls and the permits of a client whose token was revoked; returns the
+    /// Removes the waiting calls and the permits of clients whose token was revoked; returns the
     /// calls.
-    pub(crate) fn remove_client(&self, client: &Principal) -> Vec<WaitingCall> {
+    pub(crate) fn remove_clients(
+        &self,
+        is_revoked: impl Fn(&Principal) -> bool,
+    ) -> Vec<WaitingCall> {
         let mut state = lock(&self.state);
         state
             .permits
-            .retain(|_, permit| permit.principal != *client);
+            .retain(|_, permit| !is_revoked(&permit.principal));
         let removed = state
             .waiting
-            .extract_if(.., |_, entry| entry.shown.principal == *client);
+            .extract_if(.., |_, entry| is_revoked(&entry.shown.principal));
         let removed: Vec<_> = removed.map(|(_, entry)| entry.shown).collect();
         drop(state);
-        self.changed();
+        if !removed.is_empty() {
+            self.changed();
+        }
         removed
     }
 
@@ -270,7 +278,7 @@ impl WaitGuard<'_> {
         match is_allowed {
             Some(true) => Approval::Once,
             Some(false) => Approval::no("an operator denied it"),
-            None => Approval::no("the token of this client was revoked"),
+            None => Approval::no(REVOKED),
         }
     }
 

@@ -11,7 +11,7 @@ use switchboard::caller::{DecisionKind, SamplingDecision};
 use switchboard::hint::Hint;
 use switchboard::{Approval, BoxFuture, Host, RawJson, ServerName};
 
-use crate::approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
+use crate::approval_queue::{ApprovalEffect, ApprovalQueue, REVOKED, WaitingCall};
 use crate::approvals::{Approvals, HeldCall};
 use crate::audit::{AuditLine, AuditLog};
 use crate::loaded_config::LoadedConfig;
@@ -22,7 +22,7 @@ use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
 use crate::refusal::RefusalLimit;
 use crate::running::RunningRequests;
 use crate::settings::GatewaySettings;
-use crate::tokens::{ClientTokens, RevokedTokens};
+use crate::tokens::ClientTokens;
 use crate::{Principal, Refusal};
 
 /// The operator's side of one gateway.
@@ -38,7 +38,7 @@ pub struct Operations {
     outbound: Arc<OutboundMeter>,
     hint_words: OnceLock<HintWords>,
     /// Set if clients have tokens.
-    revoked_tokens: OnceLock<RevokedTokens>,
+    tokens: OnceLock<ClientTokens>,
     refusal_limit: RefusalLimit,
 }
 
@@ -78,7 +78,7 @@ impl Operations {
             started: Instant::now(),
             outbound,
             hint_words: OnceLock::new(),
-            revoked_tokens: OnceLock::new(),
+            tokens: OnceLock::new(),
             refusal_limit: RefusalLimit::new(Instant::now()),
         })
     }
@@ -97,17 +97,23 @@ impl Operations {
     /// Sets the tokens of clients: when one is revoked, the calls that wait for approval and the
     /// approvals that were given are removed. Later calls have no effect.
     pub fn set_tokens(&self, tokens: ClientTokens) {
-        let _ = self.revoked_tokens.set(RevokedTokens::new(tokens));
+        let _ = self.tokens.set(tokens);
     }
 
     /// Removes the waiting calls and the permits of clients whose token was revoked.
     pub(crate) fn remove_revoked_clients(&self) {
-        let revoked = self.revoked_tokens.get().map(RevokedTokens::take);
-        for client in revoked.into_iter().flatten() {
-            for call in self.approvals.remove_client(&client) {
-                self.record_approval(&call, false, "the client's token was revoked");
-            }
+        let Some(tokens) = self.tokens.get() else {
+            return;
+        };
+        for call in self.approvals.remove_clients(tokens.is_revoked()) {
+            self.record_approval(&call, false, "the client's token was revoked");
         }
+    }
+
+    /// Whether the token that a client was authenticated with was revoked since.
+    fn is_revoked(&self, client: &Principal) -> bool {
+        let tokens = self.tokens.get();
+        tokens.is_some_and(|tokens| tokens.is_revoked()(client))
     }
 
     fn record_approval(&self, call: &WaitingCall, is_allowed: bool, by: &str) {
@@ -314,6 +320,10 @@ impl Approvals for Operations {
     fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
         // A new token under the same name has no permits of the old one.
         self.remove_revoked_clients();
+        // A call that came before the token was revoked may ask long after.
+        if self.is_revoked(call.principal) {
+            return Box::pin(std::future::ready(Approval::no(REVOKED)));
+        }
         self.approvals.approve(call)
     }
 }

@@ -10,6 +10,9 @@ use switchboard::name::{ServerName, ToolName};
 use switchboard::{ApprovalRequest, Host};
 
 use super::*;
+use crate::Operations;
+use crate::audit::AuditLog;
+use crate::tokens::ClientTokens;
 
 /// Requests for approval of one tool.
 struct Requests(ApprovalRequest);
@@ -222,7 +225,7 @@ async fn a_client_whose_token_was_revoked_has_no_waiting_calls_and_no_permits() 
     let other = requests.request("Writes.", json!({"path": "b"}));
     let revocation = async {
         waiting(&queue, 1).await;
-        queue.remove_client(&Principal::new("codex"))
+        queue.remove_clients(|client| client.as_str() == "codex")
     };
     let (answer, removed) = tokio::join!(call(&queue, "codex", &other), revocation);
     assert_eq!(reason(answer), "the token of this client was revoked");
@@ -246,4 +249,38 @@ fn of_too_many_permits_the_one_that_expires_first_is_removed() {
     assert_eq!(state.permits.len(), MAX_PERMITS);
     assert!(!state.permits.contains_key(&digest(0)));
     assert!(state.permits.contains_key(&digest(MAX_PERMITS)));
+}
+
+/// T19: the host asks for approval long after the request was admitted, for example once its server
+/// is connected. What was already reported of the revocation does not matter.
+#[tokio::test(start_paused = true)]
+async fn t19_a_call_that_asks_for_approval_after_its_token_was_revoked_is_denied() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = ClientTokens::new(folder.path());
+    let authenticated = || {
+        let token = tokens.create("codex").unwrap();
+        tokens.client_of(&token).unwrap()
+    };
+    let host = Host::builder().start().await.unwrap();
+    let operations = Operations::new(host, AuditLog::in_memory(), Vec::new());
+    operations.set_tokens(ClientTokens::new(folder.path()));
+    let request = Requests::new().await.request("Writes.", json!({}));
+    let approval = async |principal: &Principal| {
+        let held = HeldCall {
+            principal,
+            request: &request,
+            keep_alive: &|_| {},
+        };
+        reason(operations.approve(&held).await)
+    };
+    let before = authenticated();
+    tokens.revoke("codex").unwrap();
+    let after = authenticated();
+    for _ in 0..2 {
+        operations.remove_revoked_clients();
+        assert_eq!(approval(&before).await, REVOKED);
+    }
+    assert!(approval(&after).await.contains("is pending"));
+    let by_socket = Principal::new("codex");
+    assert!(approval(&by_socket).await.contains("is pending"));
 }

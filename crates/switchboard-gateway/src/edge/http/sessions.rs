@@ -363,6 +363,10 @@ impl HttpExchange<'_> {
 
     fn session_of_number(&self, number: u64) -> Option<Arc<HttpSession>> {
         let session = lock(&self.state.sessions.open).get(&number).cloned()?;
+        // A session ends with the token that opened it, also if the client has another now.
+        if session.principal.token() != self.principal.token() {
+            return None;
+        }
         *lock(&session.used) = self.arrived;
         Some(session)
     }
