@@ -264,9 +264,13 @@ impl GatewayState {
         if let ServerSelection::One(server) = selection {
             return Some(server.clone());
         }
-        let listed = self.catalog(selection).server_of_resource(uri);
-        let listed = listed.or_else(|| self.skills.server_of(uri));
-        listed.or_else(|| match &*self.host.servers() {
+        let catalog = self.catalog(selection);
+        let servers = self.host.servers();
+        let listed = catalog.server_that_lists(uri);
+        let mut names = servers.iter().map(|server| &server.config.name);
+        let named = names.find(|name| listed == Some(*name) || self.skills.has(name, uri));
+        let found = named.cloned().or_else(|| catalog.server_with_template(uri));
+        found.or_else(|| match &*servers {
             [only] => Some(only.config.name.clone()),
             _ => None,
         })
