@@ -248,13 +248,14 @@ impl GatewayState {
             .iter()
             .filter(|client| client.handshake().is_some());
         let roots = match (legacy.next(), legacy.next()) {
-            (Some(only), None) => only.roots().unwrap_or_default(),
-            _ => Vec::new(),
+            (Some(only), None) => only.roots(),
+            _ => None,
         };
-        self.host.set_roots(roots);
+        self.host.set_roots_outside_calls(roots);
     }
 
-    /// The server that lists a resource, among those that the client is offered; otherwise the only
+    /// The server of a resource, among those that the client is offered: the first in config order that
+    /// lists it or has it as a skill's file; else the first with a template for it; otherwise the only
     /// server.
     pub(crate) fn server_of_resource(
         &self,

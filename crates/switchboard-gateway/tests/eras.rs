@@ -17,6 +17,7 @@ mod subscriptions;
 
 use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, stop};
+use switchboard::caller::Root;
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::{Gateway, GatewaySettings, ListingSettings, Operations, ToolListing};
 use switchboard_testkit::script::Era as ServerEra;
@@ -176,6 +177,36 @@ async fn t21_the_roots_of_one_client_are_not_those_of_another() {
     until_given(&[1, 0, 1]).await;
     drop(ada);
     until_given(&[1, 0, 1, 0]).await;
+    stop(gateway).await;
+}
+
+/// T21, T32: a client that has no roots gets those of the gateway itself, and not those of the only
+/// client that has some.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t21_t32_a_call_of_a_client_without_roots_gets_no_roots_of_another() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch, ALLOW).await;
+    let _ada = answering_roots(&gateway, "ada").await;
+    let mut bob = TestClient::modern(&gateway, "bob", json!({}));
+    // A modern server is told that there are no roots, and asks for none.
+    for (own, expected) in [
+        (Vec::new(), ("0 roots", "-32021")),
+        (vec!["file:///own"], ("file:///own", "file:///own")),
+    ] {
+        let root = |uri: &&str| Root {
+            uri: (*uri).to_owned(),
+            name: None,
+        };
+        gateway.host().set_roots(own.iter().map(root).collect());
+        gateway
+            .host()
+            .set_roots_outside_calls(Some(vec![root(&"file:///work")]));
+        for (server, expected) in [("old", expected.0), ("new", expected.1)] {
+            let params = json!({"name": format!("mcp__{server}__ask_roots"), "arguments": {}});
+            let response = bob.request(1, "tools/call", params).await.to_string();
+            assert!(response.contains(expected), "{server}: {response}");
+        }
+    }
     stop(gateway).await;
 }
 
