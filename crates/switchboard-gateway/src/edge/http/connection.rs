@@ -28,6 +28,7 @@ use tokio::sync::watch;
 
 use super::admission::CheckedToken;
 use super::attached_request::RequestRoom;
+use super::connections::ConnectionPlace;
 use super::events::EndConditions;
 use super::sessions::OpenedSessionId;
 use super::stall::{Rewound, WriteDeadline};
@@ -44,6 +45,7 @@ use crate::spans::Arrival;
 /// What the requests of one connection share: there is one at a time, and most are alike.
 pub(super) struct ServedConnection {
     pub(super) peer: SocketAddr,
+    place: ConnectionPlace,
     pub(super) timer: ConnectionTimer,
     checked_token: Mutex<Option<CheckedToken>>,
     pub(super) opened_session: Mutex<Option<OpenedSessionId>>,
@@ -75,12 +77,18 @@ const MIN_BUFFER_BYTES: usize = 8 << 10;
 pub(super) type ClientStream = WriteDeadline<TcpStream>;
 
 /// Serves one connection to its end.
-pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: SocketAddr) {
+pub(super) async fn serve(
+    state: &Arc<HttpState>,
+    place: ConnectionPlace,
+    stream: TcpStream,
+    peer: SocketAddr,
+) {
     // A response is one small packet, which must not wait for another.
     let _ = stream.set_nodelay(true);
     let limits = &state.limits;
     let connection = ServedConnection {
         peer,
+        place,
         timer: ConnectionTimer::new(limits.head_timeout),
         checked_token: Mutex::default(),
         opened_session: Mutex::default(),
@@ -167,7 +175,7 @@ impl ServedConnection {
         let mut checked = lock(&self.checked_token);
         state
             .admission
-            .authenticate(headers, head_number, now, &mut checked)
+            .authenticate(headers, head_number, now, &mut checked, &self.place)
     }
 
     /// Runs `serving`, and marks the connection when the edge closes.
