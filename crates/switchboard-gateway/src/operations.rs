@@ -183,7 +183,7 @@ impl Operations {
     }
 
     /// An operator restarts a server; false if there is none of this name.
-    pub async fn restart(&self, server: &str, by: &str) -> bool {
+    pub async fn restart(self: &Arc<Self>, server: &str, by: &'static str) -> bool {
         let Some(handle) = self.host.server(server) else {
             return false;
         };
@@ -193,7 +193,7 @@ impl Operations {
             rule: by,
             ..AuditLine::default()
         });
-        handle.restart().await;
+        let _ = tokio::spawn(async move { handle.restart().await }).await;
         true
     }
 
@@ -204,7 +204,7 @@ impl Operations {
 
     /// An operator accepts a change of a server's entry as it was shown; the error says why it was
     /// not accepted.
-    pub async fn accept(&self, id: &str, by: &str) -> Result<(), String> {
+    pub async fn accept(self: &Arc<Self>, id: &str, by: &'static str) -> Result<(), String> {
         let changes = self.pending_changes();
         let change = changes.into_iter().find(|change| change.id == id);
         let Some((change, disclosure)) = change.and_then(|change| {
@@ -215,25 +215,31 @@ impl Operations {
                 "no such change waits; it was accepted, or the file has changed again".into(),
             );
         };
-        let accepted = self.host.accept(&disclosure).await;
-        self.audit.add(&AuditLine {
-            event: "accept",
-            server: disclosure.name.as_str(),
-            name: &change.id,
-            rule: by,
-            outcome: if accepted.is_ok() {
-                "accepted"
-            } else {
-                "failed"
-            },
-            ..AuditLine::default()
+        let operations = self.clone();
+        // A task of its own: a browser that is closed meanwhile does not end what it has begun, and the
+        // audit log has it.
+        let accepting = tokio::spawn(async move {
+            let accepted = operations.host.accept(&disclosure).await;
+            operations.audit.add(&AuditLine {
+                event: "accept",
+                server: disclosure.name.as_str(),
+                name: &change.id,
+                rule: by,
+                outcome: if accepted.is_ok() {
+                    "accepted"
+                } else {
+                    "failed"
+                },
+                ..AuditLine::default()
+            });
+            accepted.map(drop).map_err(|error| error.to_string())
         });
-        accepted.map(drop).map_err(|error| error.to_string())
+        accepting.await.map_err(|error| error.to_string())?
     }
 
     /// A command of the socket: `approvals`, `approvals allow ID`, `approvals deny ID`. The answer is
     /// one line of JSON; `None` for another command.
-    pub async fn command(&self, command: &str) -> Option<String> {
+    pub async fn command(self: &Arc<Self>, command: &str) -> Option<String> {
         const BY: &str = "switchboard approvals";
         let words: Vec<&str> = command.split_whitespace().collect();
         let answer = match words.as_slice() {

@@ -99,6 +99,7 @@ fn waiting(gateway: &Gateway) -> Vec<Value> {
     listed["waiting"].as_array().unwrap().clone()
 }
 
+#[track_caller]
 pub(crate) fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -489,6 +490,50 @@ fn a_new_server_waits_until_an_operator_accepts_what_was_shown() {
             .run(&["approvals"])
             .stdout
             .starts_with("change-")
+    );
+}
+
+/// The browser is closed while the acceptance is being stored: it is stored nevertheless.
+#[test]
+fn an_acceptance_whose_browser_went_away_is_in_the_audit_log() {
+    let gateway = Gateway::start();
+    let entry = "[servers.second]\ncommand = \"cat\"\n";
+    gateway
+        .home
+        .user_file(&format!("{}\n{entry}", gateway.config));
+    let operator = Operator::log_in(&gateway);
+    let (page, id) = until(|| {
+        let page = operator.page(&gateway, "/");
+        let (_, rest) = page.split_once("/changes/")?;
+        let id = rest.split('/').next()?.to_owned();
+        Some((page, id))
+    });
+    let lock = std::fs::File::create(gateway.home.path("state/switchboard/trust.lock")).unwrap();
+    lock.lock().unwrap();
+    let open_files = || {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", gateway.pid())).unwrap();
+        let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        let links: Vec<_> = links.map(|link| link.display().to_string()).collect();
+        let sockets = links.iter().filter(|link| link.starts_with("socket:"));
+        let is_waiting = links.iter().any(|link| link.ends_with("trust.lock"));
+        (sockets.count(), is_waiting)
+    };
+    let (sockets, _) = open_files();
+    let mut headers = gateway.headers();
+    headers.retain(|(name, _)| name == "Host");
+    headers.push(("Cookie".to_owned(), operator.cookie.clone()));
+    headers.push(("Origin".to_owned(), format!("http://{}", gateway.address)));
+    let body = format!("token={}", Operator::token(&page));
+    let path = format!("/changes/{id}/accept");
+    let browser = gateway.open("POST", &path, &headers, &body);
+    until(|| open_files().1.then_some(()));
+    drop(browser);
+    until(|| (open_files().0 <= sockets).then_some(()));
+    drop(lock);
+    let line = audit(&gateway, |line| line["event"] == "accept");
+    assert_eq!(
+        (&line["server"], &line["outcome"]),
+        (&json!("second"), &json!("accepted"))
     );
 }
 
