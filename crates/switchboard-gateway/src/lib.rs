@@ -102,6 +102,9 @@ mod client_request;
 /// What a modern client is asked during one call.
 mod inputs;
 
+/// Arguments as a person is asked about them.
+mod shown_arguments;
+
 /// The caller of one request, whom the gate and the servers ask.
 mod caller;
 
@@ -191,7 +194,7 @@ pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};
 pub use resource_clashes::{ResourceClash, resource_clashes};
 pub use running::{RunningRequests, ShownRequest};
-pub use settings::{GatewaySettings, ReviewWords, ServerSelection};
+pub use settings::{CommandWords, GatewaySettings, ReviewWords, ServerSelection};
 pub use spans::Traces;
 #[cfg(feature = "otel")]
 pub use spans::{SPAN_ATTRIBUTES, SpanAttribute};

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::pending_changes::{ShownChange, pending_changes};
 use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
 use crate::refusal::RefusalLimit;
 use crate::running::RunningRequests;
-use crate::settings::GatewaySettings;
+use crate::settings::{CommandWords, GatewaySettings, plain_command};
 use crate::tokens::ClientTokens;
 use crate::{Principal, Refusal};
 
@@ -36,7 +36,7 @@ pub struct Operations {
     pub(crate) config: LoadedConfig,
     pub(crate) started: Instant,
     outbound: Arc<OutboundMeter>,
-    hint_words: OnceLock<HintWords>,
+    words: OnceLock<(HintWords, CommandWords)>,
     /// Set if clients have tokens.
     tokens: OnceLock<ClientTokens>,
     refusal_limit: RefusalLimit,
@@ -48,17 +48,7 @@ pub type HintWords = fn(Hint, &ServerName) -> Option<String>;
 impl Operations {
     /// For a gateway over this host, which was configured by these files.
     pub fn new(host: Host, audit: AuditLog, config_files: Vec<PathBuf>) -> Arc<Self> {
-        Self::with_queue(host, audit, config_files, ApprovalQueue::default())
-    }
-
-    /// The same with a queue of approvals.
-    pub fn with_queue(
-        host: Host,
-        audit: AuditLog,
-        config_files: Vec<PathBuf>,
-        approvals: ApprovalQueue,
-    ) -> Arc<Self> {
-        let approvals = Arc::new(approvals);
+        let approvals = Arc::new(ApprovalQueue::default());
         let running = Arc::new(RunningRequests::default());
         let outbound = Arc::new(OutboundMeter::default());
         let metrics = GatewayMetrics::new(MetricSources {
@@ -77,7 +67,7 @@ impl Operations {
             running,
             started: Instant::now(),
             outbound,
-            hint_words: OnceLock::new(),
+            words: OnceLock::new(),
             tokens: OnceLock::new(),
             refusal_limit: RefusalLimit::new(Instant::now()),
         })
@@ -89,9 +79,9 @@ impl Operations {
         self.config.set_read();
     }
 
-    /// Sets how hints are worded. Later calls have no effect.
-    pub fn set_hint_words(&self, words: HintWords) {
-        let _ = self.hint_words.set(words);
+    /// Sets how hints and commands of the program are worded. Later calls have no effect.
+    pub fn set_words(&self, hint: HintWords, command: CommandWords) {
+        let _ = self.words.set((hint, command));
     }
 
     /// Sets the tokens of clients: when one is revoked, the calls that wait for approval and the
@@ -131,7 +121,13 @@ impl Operations {
 
     /// What a person could do about a server.
     pub(crate) fn hint(&self, hint: Hint, server: &ServerName) -> Option<String> {
-        self.hint_words.get().and_then(|words| words(hint, server))
+        let (words, _) = self.words.get()?;
+        words(hint, server)
+    }
+
+    /// Words a command of the program.
+    pub(crate) fn command_words(&self) -> CommandWords {
+        self.words.get().map_or(plain_command, |(_, words)| *words)
     }
 
     /// What the gateway is made with.
@@ -141,6 +137,7 @@ impl Operations {
             recorder: self.clone(),
             running: self.running.clone(),
             outbound: self.outbound.clone(),
+            command_words: self.command_words(),
             ..GatewaySettings::default()
         }
     }
@@ -317,7 +314,10 @@ impl<'a> ShownCall<'a> {
             arguments: &call.arguments,
             because: &call.because,
             changed: &call.changed,
-            held_for_s: call.held_for.map(|held_for| held_for.as_secs()),
+            held_for_s: call.held_until.map(|until| {
+                let left = until.duration_since(SystemTime::now());
+                left.unwrap_or_default().as_secs()
+            }),
         }
     }
 }

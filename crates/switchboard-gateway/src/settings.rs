@@ -39,6 +39,17 @@ pub struct GatewaySettings {
     pub starts_on_request: bool,
     /// Words for clients: how a person reviews a change that waits.
     pub review_words: Option<ReviewWords>,
+    /// Words a command of the program for a person.
+    pub command_words: CommandWords,
+}
+
+/// Words a command of the program, between backticks: with what else finds this gateway, such as the
+/// configuration files that it was started with.
+pub type CommandWords = fn(&[&str]) -> String;
+
+/// A command without more.
+pub(crate) fn plain_command(words: &[&str]) -> String {
+    format!("`switchboard {}`", words.join(" "))
 }
 
 /// Words how a person reviews a change that waits, with commands of the program between backticks.
@@ -57,6 +68,7 @@ impl Default for GatewaySettings {
             outbound: Arc::default(),
             starts_on_request: false,
             review_words: None,
+            command_words: plain_command,
         }
     }
 }

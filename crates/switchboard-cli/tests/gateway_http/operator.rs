@@ -218,6 +218,14 @@ fn t19_t20_the_page_needs_its_own_login_and_forms_of_its_own() {
     let cookie = [("Authorization", ""), ("Cookie", operator.cookie.as_str())];
     let list = request(1, "tools/list", json!({}));
     assert_eq!(gateway.send("POST", "/mcp", &cookie, &list).status, 401);
+    assert_eq!(status("/servers/nope", &cookie), 404);
+
+    let other = Operator::log_in(&gateway);
+    let out = format!("token={}", Operator::token(&other.page(&gateway, "/")));
+    let origin = format!("http://{}", gateway.address);
+    assert_eq!(other.post(&gateway, "/logout", &origin, &out), 303);
+    let cookie = [("Authorization", ""), ("Cookie", other.cookie.as_str())];
+    assert_eq!(status("/", &cookie), 401, "it was logged out");
 
     let session = gateway.initialize("/mcp");
     let tool = gateway.tool("/mcp", &session, "echo");
@@ -264,6 +272,39 @@ fn health_is_open_and_metrics_need_a_token() {
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
+}
+
+/// The list on the page has the arguments shortened; the page of the call has all of them.
+#[test]
+fn a_waiting_call_with_long_arguments_is_short_on_the_page_and_has_a_page_of_its_own() {
+    let gateway = Gateway::start_with("", &[]);
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let operator = Operator::log_in(&gateway);
+    let long = "x".repeat(1 << 20);
+    thread::scope(|scope| {
+        let held = scope.spawn(|| call(&gateway, &session, &echo, &long));
+        let id = until(|| waiting(&gateway).pop())["id"].to_string();
+        let page = operator.page(&gateway, "/");
+        assert!(
+            page.len() < 64 << 10 && page.contains("bytes not shown"),
+            "{}",
+            page.len()
+        );
+        assert!(
+            page.contains(&format!(
+                "aria-label=\"Allow once: tester calls demo/echo\""
+            )),
+            "{page}"
+        );
+        let path = format!("/approvals/{id}");
+        assert!(operator.page(&gateway, &path).contains(&long));
+        let denied = gateway.home.run(&["approvals", "deny", &id]);
+        assert_eq!(denied.code, Some(0), "{denied:?}");
+        held.join().unwrap();
+        let cookie = [("Authorization", ""), ("Cookie", operator.cookie.as_str())];
+        assert_eq!(gateway.send("GET", &path, &cookie, "").status, 404);
+    });
 }
 
 /// T19: the call that waits is not run, though an operator allows it.
@@ -671,7 +712,7 @@ fn a_server_with_any_name_has_a_path_of_its_own_and_a_page() {
 
     let operator = Operator::log_in_at(&gateway, &login_path(&gateway, &files));
     let overview = operator.page(&gateway, "/");
-    let link = format!("<a href=\"/servers/{name}\">my filés 100%</a>");
+    let link = format!(" href=\"/servers/{name}\">my filés 100%</a>");
     assert!(overview.contains(&link), "{overview}");
     let page = operator.page(&gateway, &format!("/servers/{name}"));
     let action = format!("/servers/{name}/restart");

@@ -263,7 +263,8 @@ fn admit<'a>(
         })?;
     let selection = state.selection(server).ok_or_else(|| {
         state.refused(RefusalReason::UnknownServer, peer, Some(&principal), path);
-        response::not_found("no server has this name; see `switchboard status`")
+        let status = state.gateway.command(&["status"]);
+        response::not_found(&format!("no server has this name; see {status}"))
     })?;
     Ok(HttpExchange {
         state,
