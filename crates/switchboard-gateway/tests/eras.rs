@@ -220,6 +220,23 @@ async fn answering_roots(gateway: &Gateway, name: &str) -> TestClient {
     client
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_call_of_a_server_that_is_down_is_recorded_with_the_server() {
+    let scratch = Scratch::new();
+    let tables = format!("{ALLOW}[servers.dead]\ncommand = \"false\"\n");
+    let host = support::host(&scratch, &tables).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let gateway = Gateway::new(host, operations.settings());
+    let mut client = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"name": "mcp__dead__x", "arguments": {}});
+    client.request(1, "tools/call", params).await;
+    let lines = operations.audit().recent(9);
+    let lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+    let servers: Vec<_> = lines.map(|line: Value| line["server"].clone()).collect();
+    assert_eq!(servers, ["dead"]);
+    stop(gateway).await;
+}
+
 /// The audit log has what was decided on sampling, apart from the answer about the call itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_decision_on_sampling_is_a_line_of_its_own() {
