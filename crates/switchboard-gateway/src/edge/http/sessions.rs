@@ -113,6 +113,8 @@ impl HttpSessions {
         let session = lock(&self.open).remove(&number);
         if let Some(session) = session {
             session.general.interrupt();
+            // A request that has not become a stream yet keeps the session until its response.
+            session.client.end_requests();
         }
     }
 
