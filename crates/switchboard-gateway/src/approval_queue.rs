@@ -14,6 +14,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, interval_at, timeout_at};
 
 use crate::approvals::{Approvals, HeldCall};
+use crate::digest::digest_of;
 use crate::{CommandWords, Principal};
 
 /// How long a call is held: common clients give up after 60 s.
@@ -120,7 +121,7 @@ impl Default for ApprovalQueue {
 
 impl ApprovalQueue {
     /// A queue that holds calls for this time.
-    pub fn with_hold(hold: Duration) -> Self {
+    pub(crate) fn with_hold(hold: Duration) -> Self {
         Self {
             state: Mutex::default(),
             changes: watch::channel(0).0,
@@ -407,19 +408,14 @@ impl QueueState {
 
 fn digest(call: &HeldCall<'_>) -> CallDigest {
     let request = call.request;
-    let mut hasher = blake3::Hasher::new();
-    for part in [
+    digest_of([
         call.principal.as_str().as_bytes(),
         request.id.server.as_str().as_bytes(),
         request.id.tool.as_wire().as_bytes(),
         &request.launch.0,
         &request.definition.hash.0,
         request.arguments.as_bytes(),
-    ] {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part);
-    }
-    hasher.finalize()
+    ])
 }
 
 #[cfg(test)]

@@ -30,6 +30,12 @@ mod principal;
 /// Files that only their owner can read.
 mod private_file;
 
+/// Digests of several parts.
+mod digest;
+
+/// Commands of the program in texts.
+mod command_words;
+
 /// Authenticated encryption of what clients store for us: session ids, states, question ids.
 pub mod seal;
 
@@ -181,6 +187,7 @@ pub use approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
 pub use approvals::{Approvals, DenyUnasked, HeldCall};
 pub use client::ClientHandshake;
 pub use client_session::{ClientSession, Received};
+pub use command_words::CommandWords;
 pub use gateway::Gateway;
 pub use listing::{ListingSettings, ToolListing, ToolRepair, repairs};
 pub use metrics::{GatewayMetrics, Latency, METRICS, MetricKind, MetricName};
@@ -194,7 +201,7 @@ pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};
 pub use resource_clashes::{ResourceClash, resource_clashes};
 pub use running::{RunningRequests, ShownRequest};
-pub use settings::{CommandWords, GatewaySettings, ReviewWords, ServerSelection};
+pub use settings::{GatewaySettings, ReviewWords, ServerSelection};
 pub use spans::Traces;
 #[cfg(feature = "otel")]
 pub use spans::{SPAN_ATTRIBUTES, SpanAttribute};

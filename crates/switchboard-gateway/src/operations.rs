@@ -14,6 +14,7 @@ use switchboard::{Approval, BoxFuture, Host, RawJson, ServerName};
 use crate::approval_queue::{ApprovalEffect, ApprovalQueue, REVOKED, WaitingCall};
 use crate::approvals::{Approvals, HeldCall};
 use crate::audit::{AuditLine, AuditLog};
+use crate::command_words::{CommandWords, plain_command};
 use crate::loaded_config::LoadedConfig;
 use crate::metrics::{GatewayMetrics, MetricSources};
 use crate::outbound::OutboundMeter;
@@ -21,7 +22,7 @@ use crate::pending_changes::{ShownChange, pending_changes};
 use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
 use crate::refusal::RefusalLimit;
 use crate::running::RunningRequests;
-use crate::settings::{CommandWords, GatewaySettings, plain_command};
+use crate::settings::GatewaySettings;
 use crate::tokens::ClientTokens;
 use crate::{Principal, Refusal};
 

@@ -19,6 +19,7 @@ use crate::caller::{RequestCaller, RequestRoute};
 use crate::client::Responder;
 use crate::client_request::ClientRequest;
 use crate::client_tasks::{self, TaskOutcome, TaskSupport};
+use crate::digest::digest_of;
 use crate::gateway_state::GatewayState;
 use crate::inputs::InputRequests;
 use crate::listing::search;
@@ -28,7 +29,7 @@ use crate::reply::{self, ErrorReply};
 use crate::running::{RunningGuard, RunningRequest};
 use crate::skills;
 use crate::spans::SpanOutcome;
-use crate::suspended::{self, RESUME_WITHIN, RequestDigest, Resumption};
+use crate::suspended::{RESUME_WITHIN, RequestDigest, Resumption};
 use record::RecordGuard;
 use target::ServerRequest;
 
@@ -300,11 +301,7 @@ fn digest(request: &ClientRequest) -> RequestDigest {
             .map_or(&b""[..], |value| value.as_bytes())
     };
     let members = ["name", "arguments", "uri", "ref", "argument"].map(member);
-    let parts: Vec<&[u8]> = [request.method.as_bytes()]
-        .into_iter()
-        .chain(members)
-        .collect();
-    suspended::digest(&parts)
+    digest_of([request.method.as_bytes()].into_iter().chain(members)).into()
 }
 
 /// Continues a call that waits for this request.

@@ -10,6 +10,7 @@ use switchboard::reload::PendingChange;
 
 use crate::approvals::{Approvals, DenyUnasked};
 use crate::cluster::{Alone, Cluster};
+use crate::command_words::{CommandWords, plain_command};
 use crate::listing::ListingSettings;
 use crate::outbound::OutboundMeter;
 use crate::recorder::{NoRecorder, Recorder};
@@ -41,15 +42,6 @@ pub struct GatewaySettings {
     pub review_words: Option<ReviewWords>,
     /// Words a command of the program for a person.
     pub command_words: CommandWords,
-}
-
-/// Words a command of the program, between backticks: with what else finds this gateway, such as the
-/// configuration files that it was started with.
-pub type CommandWords = fn(&[&str]) -> String;
-
-/// A command without more.
-pub(crate) fn plain_command(words: &[&str]) -> String {
-    format!("`switchboard {}`", words.join(" "))
 }
 
 /// Words how a person reviews a change that waits, with commands of the program between backticks.

@@ -219,7 +219,7 @@ impl ClientTokens {
     }
 
     /// The client that a token belongs to. The time of the comparison does not depend on the token.
-    pub fn client_of(&self, token: &str) -> Option<Principal> {
+    pub(crate) fn client_of(&self, token: &str) -> Option<Principal> {
         let digest = blake3::hash(token.as_bytes());
         let mut cache = lock(&self.cache);
         self.reread_if_due(&mut cache, Instant::now());

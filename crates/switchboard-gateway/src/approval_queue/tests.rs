@@ -12,7 +12,7 @@ use switchboard::{ApprovalRequest, Host};
 use super::*;
 use crate::Operations;
 use crate::audit::AuditLog;
-use crate::settings::plain_command;
+use crate::command_words::plain_command;
 use crate::tokens::ClientTokens;
 
 /// Requests for approval of one tool.
