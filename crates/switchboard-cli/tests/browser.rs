@@ -150,9 +150,19 @@ impl Browser {
                 id.as_str().unwrap()
             );
             let answer = self.try_ask("POST", &path, &json!({}));
+            let said = "return document.getElementById('live').textContent";
             if answer["value"]["error"] != "stale element reference" {
                 assert!(answer["value"].is_null(), "{answer}");
-                return;
+                // A button that has just appeared or moved is not pressed.
+                let said = self.run(said);
+                if !said
+                    .as_str()
+                    .unwrap()
+                    .starts_with("the page has just changed")
+                {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(100));
             }
             assert!(
                 Instant::now() < deadline,

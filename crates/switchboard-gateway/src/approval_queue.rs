@@ -13,8 +13,9 @@ use switchboard::{Approval, BoxFuture, RawJson, ToolId};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, interval_at, timeout_at};
 
-use crate::Principal;
 use crate::approvals::{Approvals, HeldCall};
+use crate::digest::digest_of;
+use crate::{CommandWords, Principal};
 
 /// How long a call is held: common clients give up after 60 s.
 const HOLD: Duration = Duration::from_secs(50);
@@ -30,8 +31,15 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_WAITING: usize = 256;
 const MAX_WAITING_OF_PRINCIPAL: usize = 32;
 
+/// How many bytes of arguments may wait of one principal. They are stored until the approval is
+/// removed.
+const MAX_WAITING_BYTES: usize = 16 << 20;
+
 /// How many permits are stored. Of more the oldest is removed.
 const MAX_PERMITS: usize = 64;
+
+/// Why a call of a client is denied whose token was revoked.
+pub(crate) const REVOKED: &str = "the token of this client was revoked";
 
 /// What identifies a call: principal, tool, launch, definition and arguments.
 type CallDigest = blake3::Hash;
@@ -68,6 +76,8 @@ struct QueueEntry {
     answer: Option<oneshot::Sender<bool>>,
     /// When the client last made the call.
     last_call: Instant,
+    /// The same for people.
+    last_call_time: SystemTime,
 }
 
 /// A call that waits for an operator, as it is shown.
@@ -87,9 +97,9 @@ pub struct WaitingCall {
     pub changed: Vec<String>,
     /// When the client first made the call.
     pub since: SystemTime,
-    /// How much longer the call is held; `None` after it was answered, when a yes is stored for the
-    /// client's next attempt.
-    pub held_for: Option<Duration>,
+    /// Until when the call is held; `None` after it was answered, when a yes is stored for the client's
+    /// next attempt.
+    pub held_until: Option<SystemTime>,
 }
 
 /// The effect of an operator's answer.
@@ -111,7 +121,7 @@ impl Default for ApprovalQueue {
 
 impl ApprovalQueue {
     /// A queue that holds calls for this time.
-    pub fn with_hold(hold: Duration) -> Self {
+    pub(crate) fn with_hold(hold: Duration) -> Self {
         Self {
             state: Mutex::default(),
             changes: watch::channel(0).0,
@@ -125,10 +135,10 @@ impl ApprovalQueue {
         let mut state = lock(&self.state);
         state.remove_expired(now);
         let shown = |entry: &QueueEntry| WaitingCall {
-            held_for: entry
+            held_until: entry
                 .answer
                 .as_ref()
-                .map(|_| (entry.last_call + self.hold).saturating_duration_since(now)),
+                .map(|_| entry.last_call_time + self.hold),
             ..entry.shown.clone()
         };
         state.waiting.values().map(shown).collect()
@@ -160,19 +170,24 @@ impl ApprovalQueue {
         Some((entry.shown, effect))
     }
 
-    /// Removes the waiting calls and the permits of a client whose token was revoked; returns the
+    /// Removes the waiting calls and the permits of clients whose token was revoked; returns the
     /// calls.
-    pub(crate) fn remove_client(&self, client: &Principal) -> Vec<WaitingCall> {
+    pub(crate) fn remove_clients(
+        &self,
+        is_revoked: impl Fn(&Principal) -> bool,
+    ) -> Vec<WaitingCall> {
         let mut state = lock(&self.state);
         state
             .permits
-            .retain(|_, permit| permit.principal != *client);
+            .retain(|_, permit| !is_revoked(&permit.principal));
         let removed = state
             .waiting
-            .extract_if(.., |_, entry| entry.shown.principal == *client);
+            .extract_if(.., |_, entry| is_revoked(&entry.shown.principal));
         let removed: Vec<_> = removed.map(|(_, entry)| entry.shown).collect();
         drop(state);
-        self.changed();
+        if !removed.is_empty() {
+            self.changed();
+        }
         removed
     }
 
@@ -203,10 +218,11 @@ impl ApprovalQueue {
             Some(entry) => {
                 entry.answer = Some(answer);
                 entry.last_call = now;
+                entry.last_call_time = SystemTime::now();
                 entry.shown.id
             }
             None => {
-                state.make_room(call.principal)?;
+                state.make_room(call)?;
                 state.add(call, digest, answer, now)
             }
         };
@@ -233,7 +249,7 @@ impl ApprovalQueue {
                 answer = timeout_at(deadline, &mut waiting.answer) => {
                     return match answer {
                         Ok(answer) => waiting.decided(answer.ok()),
-                        Err(_) => waiting.release(),
+                        Err(_) => waiting.release(call.command_words),
                     };
                 }
                 _ = reports.tick() => {
@@ -270,12 +286,12 @@ impl WaitGuard<'_> {
         match is_allowed {
             Some(true) => Approval::Once,
             Some(false) => Approval::no("an operator denied it"),
-            None => Approval::no("the token of this client was revoked"),
+            None => Approval::no(REVOKED),
         }
     }
 
     /// Answers the call with an error, while its approval still waits.
-    fn release(mut self) -> Approval {
+    fn release(mut self, command_words: CommandWords) -> Approval {
         let mut state = lock(&self.queue.state);
         let Some(entry) = state.waiting.get_mut(&self.id) else {
             // An operator has answered since the deadline.
@@ -288,11 +304,12 @@ impl WaitGuard<'_> {
         self.is_done = true;
         self.queue.changed();
         let id = self.id;
+        let allow = command_words(&["approvals", "allow", &id.to_string()]);
         Approval::Pending {
             number: id,
             next_step: format!(
-                "once an operator has allowed it (`switchboard approvals allow {id}`, or the status page), \
-                 call again with the same arguments"
+                "once an operator has allowed it ({allow}, or the status page), call again with the same \
+                 arguments"
             ),
         }
     }
@@ -322,40 +339,53 @@ impl QueueState {
             id,
             principal: call.principal.clone(),
             tool: request.id.clone(),
-            arguments: request.arguments.clone(),
+            // Not as a part of the client's message, all of which would be stored.
+            arguments: request.arguments.copy(),
             because: request.because.clone(),
             changed: request.changed.clone().unwrap_or_default(),
             since: SystemTime::now(),
-            held_for: None,
+            held_until: None,
         };
         let entry = QueueEntry {
             digest,
             shown,
             answer: Some(answer),
             last_call: now,
+            last_call_time: SystemTime::now(),
         };
         self.waiting.insert(id, entry);
         id
     }
 
-    /// Makes room for one more approval of this principal. The error is for the client.
-    fn make_room(&mut self, principal: &Principal) -> Result<(), String> {
-        let is_own = |entry: &&QueueEntry| entry.shown.principal == *principal;
-        let own = self.waiting.values().filter(is_own).count();
-        let is_full = own >= MAX_WAITING_OF_PRINCIPAL;
-        if !is_full && self.waiting.len() < MAX_WAITING {
-            return Ok(());
+    /// Makes room for the approval of this call. The error is for the client.
+    fn make_room(&mut self, call: &HeldCall<'_>) -> Result<(), String> {
+        let length = call.request.arguments.as_bytes().len();
+        if length > MAX_WAITING_BYTES {
+            return Err(format!(
+                "its arguments are too long to wait for approval: {length} bytes, and the limit is {MAX_WAITING_BYTES}"
+            ));
         }
-        let mut removable = self
-            .waiting
-            .values()
-            .filter(|entry| entry.answer.is_none() && (!is_full || is_own(entry)));
-        let Some(oldest) = removable.next().map(|entry| entry.shown.id) else {
-            let message = "too many calls wait for approval already; try again later";
-            return Err(message.to_owned());
-        };
-        self.waiting.remove(&oldest);
-        Ok(())
+        loop {
+            let is_own = |entry: &&QueueEntry| entry.shown.principal == *call.principal;
+            let own = || self.waiting.values().filter(is_own);
+            let bytes: usize = own()
+                .map(|entry| entry.shown.arguments.as_bytes().len())
+                .sum();
+            let is_full =
+                own().count() >= MAX_WAITING_OF_PRINCIPAL || bytes + length > MAX_WAITING_BYTES;
+            if !is_full && self.waiting.len() < MAX_WAITING {
+                return Ok(());
+            }
+            let mut removable = self
+                .waiting
+                .values()
+                .filter(|entry| entry.answer.is_none() && (!is_full || is_own(entry)));
+            let Some(oldest) = removable.next().map(|entry| entry.shown.id) else {
+                let message = "too many calls wait for approval already; try again later";
+                return Err(message.to_owned());
+            };
+            self.waiting.remove(&oldest);
+        }
     }
 
     /// Stores a permit. If there are too many, the one that would expire first is removed.
@@ -378,19 +408,14 @@ impl QueueState {
 
 fn digest(call: &HeldCall<'_>) -> CallDigest {
     let request = call.request;
-    let mut hasher = blake3::Hasher::new();
-    for part in [
+    digest_of([
         call.principal.as_str().as_bytes(),
         request.id.server.as_str().as_bytes(),
         request.id.tool.as_wire().as_bytes(),
         &request.launch.0,
         &request.definition.hash.0,
         request.arguments.as_bytes(),
-    ] {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part);
-    }
-    hasher.finalize()
+    ])
 }
 
 #[cfg(test)]

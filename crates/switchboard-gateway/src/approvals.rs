@@ -3,7 +3,7 @@
 
 use switchboard::{Approval, ApprovalRequest, BoxFuture};
 
-use crate::Principal;
+use crate::{CommandWords, Principal};
 
 /// Decides on calls whose client cannot be asked. A queue for an operator implements it; without
 /// one, such calls are denied ([`DenyUnasked`]).
@@ -22,6 +22,8 @@ pub struct HeldCall<'a> {
     /// Sends progress to the client, so that it does not time out; does nothing if the client sent no
     /// progress token.
     pub keep_alive: &'a (dyn Fn(&str) + Send + Sync),
+    /// Words a command of the program in the call's error.
+    pub command_words: CommandWords,
 }
 
 /// Denies every call whose client cannot be asked.

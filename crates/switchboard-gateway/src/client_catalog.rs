@@ -155,15 +155,16 @@ impl ClientCatalog {
         self.prompts.get(name)
     }
 
-    /// The server that has this resource, by its lists: the first in config order.
-    pub(crate) fn server_of_resource(&self, uri: &str) -> Option<ServerName> {
-        let listed = self.resources.get(uri).cloned();
-        listed.or_else(|| {
-            self.host_catalog
-                .servers_of_resource(uri)
-                .into_iter()
-                .next()
-        })
+    /// The server that lists this resource: the first in config order.
+    pub(crate) fn server_that_lists(&self, uri: &str) -> Option<&ServerName> {
+        self.resources.get(uri)
+    }
+
+    /// The server that has a template for this resource, or is lost and listed it: the first in config
+    /// order.
+    pub(crate) fn server_with_template(&self, uri: &str) -> Option<ServerName> {
+        let servers = self.host_catalog.servers_of_resource(uri);
+        servers.into_iter().next()
     }
 }
 

@@ -140,6 +140,11 @@ impl ClientSession {
         move || client.begin_draining()
     }
 
+    /// Cancels the requests in flight: the client has ended its session.
+    pub(crate) fn end_requests(&self) {
+        self.client.end();
+    }
+
     /// Waits until no request is in flight.
     pub async fn idle(&self) {
         self.client.idle().await;

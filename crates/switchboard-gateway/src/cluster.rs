@@ -14,17 +14,6 @@ use tokio::sync::mpsc;
 
 use crate::seal::{OpenedSeal, ReplicaId, SealFault, SealKeys, SealKind, SealedContent, random};
 
-/// The outcome of claiming a sealed text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
-    /// It was never used, and is used from now on.
-    Claimed,
-    /// It was used before.
-    Taken,
-    /// Whether it was used is not known; it counts as used.
-    Unknown,
-}
-
 /// A request to another replica.
 #[derive(Debug, Clone)]
 pub struct ReplicaRequest {
@@ -59,9 +48,10 @@ pub trait Cluster: fmt::Debug + Send + Sync {
         sealed: &str,
     ) -> Result<OpenedSeal, SealFault>;
 
-    /// Claims a sealed text, which only one replica can do. Within this one, the caller has seen to it
-    /// that only one request does.
-    fn claim_once<'a>(&'a self, opened: &'a OpenedSeal) -> BoxFuture<'a, Claim>;
+    /// Claims a sealed text, which only one replica can do, once. False also if it is not known whether
+    /// the text was used before. Within this replica, the caller has seen to it that only one request
+    /// claims it.
+    fn claim_once<'a>(&'a self, opened: &'a OpenedSeal) -> BoxFuture<'a, bool>;
 
     /// Sends a request to another replica. The messages of its response come through the channel.
     fn ask_replica<'a>(
@@ -116,13 +106,10 @@ impl Cluster for Alone {
         self.keys.open_sealed(kind, principal, sealed, now)
     }
 
-    fn claim_once<'a>(&'a self, opened: &'a OpenedSeal) -> BoxFuture<'a, Claim> {
+    fn claim_once<'a>(&'a self, opened: &'a OpenedSeal) -> BoxFuture<'a, bool> {
         // What an earlier process sealed may have been used there.
-        let claim = match opened.content.replica == self.replica {
-            true => Claim::Claimed,
-            false => Claim::Unknown,
-        };
-        Box::pin(std::future::ready(claim))
+        let is_ours = opened.content.replica == self.replica;
+        Box::pin(std::future::ready(is_ours))
     }
 
     fn ask_replica<'a>(
@@ -155,7 +142,7 @@ mod tests {
         };
         let sealed = alone.seal(SealKind::State, "codex", &content);
         let restarted = Alone::open(folder.path()).unwrap();
-        for (alone, expected) in [(&alone, Claim::Claimed), (&restarted, Claim::Unknown)] {
+        for (alone, expected) in [(&alone, true), (&restarted, false)] {
             let opened = alone.open_sealed(SealKind::State, "codex", &sealed);
             assert_eq!(alone.claim_once(&opened.unwrap()).await, expected);
         }

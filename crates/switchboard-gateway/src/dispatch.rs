@@ -13,7 +13,7 @@ use switchboard::revision::Era;
 use switchboard::wire::RequestId;
 use tokio::sync::Notify;
 
-use crate::client::{ClientState, read_roots};
+use crate::client::{ClientKind, ClientState, read_roots};
 use crate::client_catalog::ListKind;
 use crate::client_request::ClientRequest;
 use crate::deferred::DeferredRequest;
@@ -128,7 +128,10 @@ fn begin(
         && client.log_level() != Some(level)
     {
         client.set_log_level(level);
-        gateway.update_log_level();
+        match client.kind {
+            ClientKind::Request => gateway.lower_log_level(level),
+            _ => gateway.update_log_level(),
+        }
     }
     let awaits_servers = ListKind::of_method(&request.method).is_some()
         && gateway.awaits_first_lists(&client.selection);

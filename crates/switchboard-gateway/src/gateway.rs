@@ -45,6 +45,11 @@ impl Gateway {
         self.state.lost_servers.set_grace(grace);
     }
 
+    /// Words a command of the program.
+    pub(crate) fn command(&self, words: &[&str]) -> String {
+        (self.state.settings.command_words)(words)
+    }
+
     /// Records each request.
     pub(crate) fn recorder(&self) -> &dyn Recorder {
         &*self.state.settings.recorder

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use switchboard::config::Start;
+use switchboard::event::LogLevel;
 use switchboard::revision::Era;
 use switchboard::server::{ServerHandle, Snapshot, State};
 use switchboard::sync::lock;
@@ -16,7 +17,7 @@ use switchboard::{Host, ServerName};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::client::ClientState;
+use crate::client::{ClientKind, ClientState};
 use crate::client_catalog::{ClientCatalog, ListKind};
 use crate::client_request::ClientRequest;
 use crate::client_tasks::ClientTasks;
@@ -49,6 +50,8 @@ pub(crate) struct GatewayState {
     announced: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
     clients: Mutex<HashMap<u64, Weak<ClientState>>>,
     last_number: AtomicU64,
+    /// The log level that legacy servers were last asked for.
+    log_level: Mutex<Option<LogLevel>>,
     /// When the servers were started.
     started: OnceLock<Instant>,
     /// Notifies clients of changes; ends with the gateway.
@@ -74,6 +77,7 @@ impl GatewayState {
             announced: Mutex::default(),
             clients: Mutex::default(),
             last_number: AtomicU64::new(0),
+            log_level: Mutex::default(),
             started,
             changes: Mutex::default(),
         }
@@ -220,6 +224,9 @@ impl GatewayState {
     pub(crate) fn remove_client(&self, number: u64) {
         let removed = lock(&self.clients).remove(&number);
         let client = removed.and_then(|client| client.upgrade());
+        // Each modern request over HTTP is a client of its own: servers are not asked twice for each.
+        let is_connection = |client: &Arc<ClientState>| client.kind != ClientKind::Request;
+        let client = client.filter(is_connection);
         if client.is_some_and(|client| client.log_level().is_some()) {
             self.update_log_level();
         }
@@ -230,16 +237,35 @@ impl GatewayState {
     /// return to. A modern server gets the level of each client with its requests.
     pub(crate) fn update_log_level(&self) {
         let clients = self.clients();
-        let levels = clients.iter().filter_map(|client| client.log_level());
-        if let Some(lowest) = levels.min() {
-            for server in self.host.servers().iter() {
-                server.set_legacy_log_level(lowest);
-            }
+        let connected = clients
+            .iter()
+            .filter(|client| client.kind != ClientKind::Request);
+        let lowest = connected.filter_map(|client| client.log_level()).min();
+        let mut current = lock(&self.log_level);
+        *current = lowest.or(*current);
+        self.set_log_level(*current);
+    }
+
+    /// A client that is one request asks for a level. A higher one changes nothing: another client may
+    /// want the lower one.
+    pub(crate) fn lower_log_level(&self, level: LogLevel) {
+        let mut current = lock(&self.log_level);
+        if current.is_none_or(|current| level < current) {
+            *current = Some(level);
+            self.set_log_level(*current);
+        }
+    }
+
+    fn set_log_level(&self, level: Option<LogLevel>) {
+        let Some(level) = level else { return };
+        for server in self.host.servers().iter() {
+            server.set_legacy_log_level(level);
         }
     }
 
     /// A legacy server may ask for roots outside of a call. Then it gets those of the only legacy
-    /// client, and none while there are several: no client's folders are for the calls of another.
+    /// client, and the host's own while there are several: no client's folders are for the calls of
+    /// another.
     pub(crate) fn update_roots(&self) {
         // Locked until they are set, so that no earlier state is set after a later one.
         let clients = lock(&self.clients);
@@ -248,13 +274,14 @@ impl GatewayState {
             .iter()
             .filter(|client| client.handshake().is_some());
         let roots = match (legacy.next(), legacy.next()) {
-            (Some(only), None) => only.roots().unwrap_or_default(),
-            _ => Vec::new(),
+            (Some(only), None) => only.roots(),
+            _ => None,
         };
-        self.host.set_roots(roots);
+        self.host.set_roots_outside_calls(roots);
     }
 
-    /// The server that lists a resource, among those that the client is offered; otherwise the only
+    /// The server of a resource, among those that the client is offered: the first in config order that
+    /// lists it or has it as a skill's file; else the first with a template for it; otherwise the only
     /// server.
     pub(crate) fn server_of_resource(
         &self,
@@ -264,9 +291,13 @@ impl GatewayState {
         if let ServerSelection::One(server) = selection {
             return Some(server.clone());
         }
-        let listed = self.catalog(selection).server_of_resource(uri);
-        let listed = listed.or_else(|| self.skills.server_of(uri));
-        listed.or_else(|| match &*self.host.servers() {
+        let catalog = self.catalog(selection);
+        let servers = self.host.servers();
+        let listed = catalog.server_that_lists(uri);
+        let mut names = servers.iter().map(|server| &server.config.name);
+        let named = names.find(|name| listed == Some(*name) || self.skills.has(name, uri));
+        let found = named.cloned().or_else(|| catalog.server_with_template(uri));
+        found.or_else(|| match &*servers {
             [only] => Some(only.config.name.clone()),
             _ => None,
         })

@@ -1,49 +1,101 @@
 //! Which server has which skill, so that a request for a skill's file finds its server.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
 use switchboard::ServerName;
 use switchboard::sync::lock;
 
-/// How many skills are remembered.
+/// How many skills of one server are remembered.
 const MAX_SKILLS: usize = 10_000;
 
-/// The file that a skill's address names; its other files are in the same folder.
-const SKILL_FILE: &str = "SKILL.md";
+/// A skill in a folder below so many others has no other files.
+const MAX_DEPTH: usize = 64;
 
-/// Which server has which skill, from the lists so far.
+/// The file that a skill's address names; its other files are in the same folder.
+const SKILL_FILE: &str = "/SKILL.md";
+
+/// The addresses of each server's skills, as it last listed them.
 #[derive(Debug, Default)]
-pub(crate) struct KnownSkills(Mutex<HashMap<String, ServerName>>);
+pub(crate) struct KnownSkills(Mutex<HashMap<ServerName, HashSet<String>>>);
 
 impl KnownSkills {
-    /// The server of a skill, of one of its files, or of its folder.
-    pub(crate) fn server_of(&self, uri: &str) -> Option<ServerName> {
-        let known = lock(&self.0);
-        if let Some(server) = known.get(uri) {
-            return Some(server.clone());
-        }
-        let is_inside = |skill: &str| {
-            let folder = skill.strip_suffix(SKILL_FILE).unwrap_or(skill);
-            uri.starts_with(folder) || folder.strip_suffix('/') == Some(uri)
-        };
-        let inside = known.iter().filter(|(skill, _)| is_inside(skill));
-        // The longest match, because a skill's folder may be inside another's.
-        let innermost = inside.max_by_key(|(skill, _)| skill.len());
-        innermost.map(|(_, server)| server.clone())
+    /// Whether a server was asked for its skills.
+    pub(crate) fn are_known(&self, server: &ServerName) -> bool {
+        lock(&self.0).contains_key(server)
     }
 
-    /// Adds the addresses of one list.
-    pub(crate) fn add<'a>(
-        &self,
-        addresses: impl ExactSizeIterator<Item = (&'a ServerName, &'a str)>,
-    ) {
-        let mut known = lock(&self.0);
-        if known.len() + addresses.len() > MAX_SKILLS {
-            known.clear();
+    /// Whether this is a skill of the server, one of its files, or its folder.
+    pub(crate) fn has(&self, server: &ServerName, uri: &str) -> bool {
+        let known = lock(&self.0);
+        known
+            .get(server)
+            .is_some_and(|skills| skills.contains(uri) || is_inside(skills, uri))
+    }
+
+    /// Replaces the addresses of one server.
+    pub(crate) fn set(&self, server: &ServerName, addresses: impl Iterator<Item = String>) {
+        let addresses = addresses.take(MAX_SKILLS).collect();
+        lock(&self.0).insert(server.clone(), addresses);
+    }
+
+    /// The server was asked and has not answered: what it listed before counts.
+    pub(crate) fn set_failed(&self, server: &ServerName) {
+        lock(&self.0).entry(server.clone()).or_default();
+    }
+}
+
+/// Whether a URI is the folder of a skill, or below it.
+fn is_inside(skills: &HashSet<String>, uri: &str) -> bool {
+    // A folder has a name: a skill at the root of a scheme or of a host does not own all of it.
+    let root = uri.find("://").map_or(0, |place| place + "://".len());
+    let root = root + uri[root..].bytes().take_while(|byte| *byte == b'/').count();
+    let ends = uri[root..]
+        .match_indices('/')
+        .map(|(place, _)| root + place);
+    let folders = ends.chain([uri.len()]).filter(|end| *end > root);
+    folders
+        .take(MAX_DEPTH)
+        .any(|end| skills.contains(&format!("{}{SKILL_FILE}", &uri[..end])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skill_owns_the_files_of_its_folder_and_nothing_else() {
+        let known = KnownSkills::default();
+        let server = ServerName::new("s").expect("a name");
+        let skills = [
+            "skill://pdf/SKILL.md",
+            "skill://notes.md",
+            "skill://SKILL.md",
+            "file:///SKILL.md",
+            "r",
+            "SKILL.md",
+        ];
+        assert!(!known.are_known(&server));
+        known.set(&server, skills.map(str::to_owned).into_iter());
+        assert!(known.are_known(&server));
+        for (uri, expected) in [
+            ("skill://pdf/SKILL.md", true),
+            ("skill://pdf/scripts/run.py", true),
+            ("skill://pdf/", true),
+            ("skill://pdf", true),
+            ("skill://pdf2/notes.md", false),
+            ("skill://notes.md", true),
+            ("skill://notes.md/a", false),
+            ("skill://other", false),
+            ("file:///SKILL.md", true),
+            ("file:///home/report.txt", false),
+            ("file://home/report.txt", false),
+            ("rstp://x", false),
+            ("", false),
+        ] {
+            assert_eq!(known.has(&server, uri), expected, "{uri}");
         }
-        for (server, uri) in addresses.take(MAX_SKILLS) {
-            known.insert(uri.to_owned(), server.clone());
-        }
+        let other = ServerName::new("other").expect("a name");
+        assert!(!known.has(&other, "skill://pdf/SKILL.md"));
     }
 }

@@ -30,6 +30,12 @@ mod principal;
 /// Files that only their owner can read.
 mod private_file;
 
+/// Digests of several parts.
+mod digest;
+
+/// Commands of the program in texts.
+mod command_words;
+
 /// Authenticated encryption of what clients store for us: session ids, states, question ids.
 pub mod seal;
 
@@ -101,6 +107,9 @@ mod client_request;
 
 /// What a modern client is asked during one call.
 mod inputs;
+
+/// Arguments as a person is asked about them.
+mod shown_arguments;
 
 /// The caller of one request, whom the gate and the servers ask.
 mod caller;
@@ -178,6 +187,7 @@ pub use approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
 pub use approvals::{Approvals, DenyUnasked, HeldCall};
 pub use client::ClientHandshake;
 pub use client_session::{ClientSession, Received};
+pub use command_words::CommandWords;
 pub use gateway::Gateway;
 pub use listing::{ListingSettings, ToolListing, ToolRepair, repairs};
 pub use metrics::{GatewayMetrics, Latency, METRICS, MetricKind, MetricName};

@@ -192,7 +192,7 @@ impl GatewayMetrics {
     }
 
     /// How long a server's last calls took; `None` before the first.
-    pub fn latency(&self, server: &str) -> Option<Latency> {
+    pub(crate) fn latency(&self, server: &str) -> Option<Latency> {
         self.latencies.of(server)
     }
 

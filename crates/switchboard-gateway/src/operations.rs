@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,9 +11,10 @@ use switchboard::caller::{DecisionKind, SamplingDecision};
 use switchboard::hint::Hint;
 use switchboard::{Approval, BoxFuture, Host, RawJson, ServerName};
 
-use crate::approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
+use crate::approval_queue::{ApprovalEffect, ApprovalQueue, REVOKED, WaitingCall};
 use crate::approvals::{Approvals, HeldCall};
 use crate::audit::{AuditLine, AuditLog};
+use crate::command_words::{CommandWords, plain_command};
 use crate::loaded_config::LoadedConfig;
 use crate::metrics::{GatewayMetrics, MetricSources};
 use crate::outbound::OutboundMeter;
@@ -22,7 +23,7 @@ use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
 use crate::refusal::RefusalLimit;
 use crate::running::RunningRequests;
 use crate::settings::GatewaySettings;
-use crate::tokens::{ClientTokens, RevokedTokens};
+use crate::tokens::ClientTokens;
 use crate::{Principal, Refusal};
 
 /// The operator's side of one gateway.
@@ -36,9 +37,9 @@ pub struct Operations {
     pub(crate) config: LoadedConfig,
     pub(crate) started: Instant,
     outbound: Arc<OutboundMeter>,
-    hint_words: OnceLock<HintWords>,
+    words: OnceLock<(HintWords, CommandWords)>,
     /// Set if clients have tokens.
-    revoked_tokens: OnceLock<RevokedTokens>,
+    tokens: OnceLock<ClientTokens>,
     refusal_limit: RefusalLimit,
 }
 
@@ -48,17 +49,7 @@ pub type HintWords = fn(Hint, &ServerName) -> Option<String>;
 impl Operations {
     /// For a gateway over this host, which was configured by these files.
     pub fn new(host: Host, audit: AuditLog, config_files: Vec<PathBuf>) -> Arc<Self> {
-        Self::with_queue(host, audit, config_files, ApprovalQueue::default())
-    }
-
-    /// The same with a queue of approvals.
-    pub fn with_queue(
-        host: Host,
-        audit: AuditLog,
-        config_files: Vec<PathBuf>,
-        approvals: ApprovalQueue,
-    ) -> Arc<Self> {
-        let approvals = Arc::new(approvals);
+        let approvals = Arc::new(ApprovalQueue::default());
         let running = Arc::new(RunningRequests::default());
         let outbound = Arc::new(OutboundMeter::default());
         let metrics = GatewayMetrics::new(MetricSources {
@@ -77,8 +68,8 @@ impl Operations {
             running,
             started: Instant::now(),
             outbound,
-            hint_words: OnceLock::new(),
-            revoked_tokens: OnceLock::new(),
+            words: OnceLock::new(),
+            tokens: OnceLock::new(),
             refusal_limit: RefusalLimit::new(Instant::now()),
         })
     }
@@ -89,25 +80,31 @@ impl Operations {
         self.config.set_read();
     }
 
-    /// Sets how hints are worded. Later calls have no effect.
-    pub fn set_hint_words(&self, words: HintWords) {
-        let _ = self.hint_words.set(words);
+    /// Sets how hints and commands of the program are worded. Later calls have no effect.
+    pub fn set_words(&self, hint: HintWords, command: CommandWords) {
+        let _ = self.words.set((hint, command));
     }
 
     /// Sets the tokens of clients: when one is revoked, the calls that wait for approval and the
     /// approvals that were given are removed. Later calls have no effect.
     pub fn set_tokens(&self, tokens: ClientTokens) {
-        let _ = self.revoked_tokens.set(RevokedTokens::new(tokens));
+        let _ = self.tokens.set(tokens);
     }
 
     /// Removes the waiting calls and the permits of clients whose token was revoked.
     pub(crate) fn remove_revoked_clients(&self) {
-        let revoked = self.revoked_tokens.get().map(RevokedTokens::take);
-        for client in revoked.into_iter().flatten() {
-            for call in self.approvals.remove_client(&client) {
-                self.record_approval(&call, false, "the client's token was revoked");
-            }
+        let Some(tokens) = self.tokens.get() else {
+            return;
+        };
+        for call in self.approvals.remove_clients(tokens.is_revoked()) {
+            self.record_approval(&call, false, "the client's token was revoked");
         }
+    }
+
+    /// Whether the token that a client was authenticated with was revoked since.
+    fn is_revoked(&self, client: &Principal) -> bool {
+        let tokens = self.tokens.get();
+        tokens.is_some_and(|tokens| tokens.is_revoked()(client))
     }
 
     fn record_approval(&self, call: &WaitingCall, is_allowed: bool, by: &str) {
@@ -125,7 +122,13 @@ impl Operations {
 
     /// What a person could do about a server.
     pub(crate) fn hint(&self, hint: Hint, server: &ServerName) -> Option<String> {
-        self.hint_words.get().and_then(|words| words(hint, server))
+        let (words, _) = self.words.get()?;
+        words(hint, server)
+    }
+
+    /// Words a command of the program.
+    pub(crate) fn command_words(&self) -> CommandWords {
+        self.words.get().map_or(plain_command, |(_, words)| *words)
     }
 
     /// What the gateway is made with.
@@ -135,6 +138,7 @@ impl Operations {
             recorder: self.clone(),
             running: self.running.clone(),
             outbound: self.outbound.clone(),
+            command_words: self.command_words(),
             ..GatewaySettings::default()
         }
     }
@@ -177,7 +181,7 @@ impl Operations {
     }
 
     /// An operator restarts a server; false if there is none of this name.
-    pub async fn restart(&self, server: &str, by: &str) -> bool {
+    pub async fn restart(self: &Arc<Self>, server: &str, by: &'static str) -> bool {
         let Some(handle) = self.host.server(server) else {
             return false;
         };
@@ -187,7 +191,7 @@ impl Operations {
             rule: by,
             ..AuditLine::default()
         });
-        handle.restart().await;
+        let _ = tokio::spawn(async move { handle.restart().await }).await;
         true
     }
 
@@ -198,7 +202,7 @@ impl Operations {
 
     /// An operator accepts a change of a server's entry as it was shown; the error says why it was
     /// not accepted.
-    pub async fn accept(&self, id: &str, by: &str) -> Result<(), String> {
+    pub async fn accept(self: &Arc<Self>, id: &str, by: &'static str) -> Result<(), String> {
         let changes = self.pending_changes();
         let change = changes.into_iter().find(|change| change.id == id);
         let Some((change, disclosure)) = change.and_then(|change| {
@@ -209,25 +213,31 @@ impl Operations {
                 "no such change waits; it was accepted, or the file has changed again".into(),
             );
         };
-        let accepted = self.host.accept(&disclosure).await;
-        self.audit.add(&AuditLine {
-            event: "accept",
-            server: disclosure.name.as_str(),
-            name: &change.id,
-            rule: by,
-            outcome: if accepted.is_ok() {
-                "accepted"
-            } else {
-                "failed"
-            },
-            ..AuditLine::default()
+        let operations = self.clone();
+        // A task of its own: a browser that is closed meanwhile does not end what it has begun, and the
+        // audit log has it.
+        let accepting = tokio::spawn(async move {
+            let accepted = operations.host.accept(&disclosure).await;
+            operations.audit.add(&AuditLine {
+                event: "accept",
+                server: disclosure.name.as_str(),
+                name: &change.id,
+                rule: by,
+                outcome: if accepted.is_ok() {
+                    "accepted"
+                } else {
+                    "failed"
+                },
+                ..AuditLine::default()
+            });
+            accepted.map(drop).map_err(|error| error.to_string())
         });
-        accepted.map(drop).map_err(|error| error.to_string())
+        accepting.await.map_err(|error| error.to_string())?
     }
 
     /// A command of the socket: `approvals`, `approvals allow ID`, `approvals deny ID`. The answer is
     /// one line of JSON; `None` for another command.
-    pub async fn command(&self, command: &str) -> Option<String> {
+    pub async fn command(self: &Arc<Self>, command: &str) -> Option<String> {
         const BY: &str = "switchboard approvals";
         let words: Vec<&str> = command.split_whitespace().collect();
         let answer = match words.as_slice() {
@@ -305,7 +315,10 @@ impl<'a> ShownCall<'a> {
             arguments: &call.arguments,
             because: &call.because,
             changed: &call.changed,
-            held_for_s: call.held_for.map(|held_for| held_for.as_secs()),
+            held_for_s: call.held_until.map(|until| {
+                let left = until.duration_since(SystemTime::now());
+                left.unwrap_or_default().as_secs()
+            }),
         }
     }
 }
@@ -314,6 +327,10 @@ impl Approvals for Operations {
     fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
         // A new token under the same name has no permits of the old one.
         self.remove_revoked_clients();
+        // A call that came before the token was revoked may ask long after.
+        if self.is_revoked(call.principal) {
+            return Box::pin(std::future::ready(Approval::no(REVOKED)));
+        }
         self.approvals.approve(call)
     }
 }

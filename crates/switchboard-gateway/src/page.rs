@@ -1,5 +1,5 @@
-//! The HTTP routes of an operator: the pages `/`, `/servers/NAME` and `/calls/NUMBER` with their forms,
-//! `/healthz`, `/readyz` and `/metrics`.
+//! The HTTP routes of an operator: the pages `/`, `/servers/NAME`, `/approvals/NUMBER` and
+//! `/calls/NUMBER` with their forms, `/healthz`, `/readyz` and `/metrics`.
 //!
 //! A browser logs in with a one-time link (`login`); a client's bearer token opens none of the pages.
 //! All text is escaped by the template; text of servers passes through `text` as well. The pages are
@@ -107,8 +107,7 @@ impl OperatorPage {
         is_read: bool,
         request: RouteRequest,
     ) -> Option<Response<HttpBody>> {
-        let is_known = path == "/"
-            || path == "/events"
+        let is_known = ["/", "/events", "/logout"].contains(&path)
             || ["/servers/", "/approvals/", "/calls/", "/changes/"]
                 .iter()
                 .any(|folder| path.starts_with(folder));
@@ -116,7 +115,10 @@ impl OperatorPage {
             return None;
         }
         let Some(token) = self.login.form_token(&request.headers) else {
-            let response = page(StatusCode::UNAUTHORIZED, overview::login_needed());
+            let response = page(
+                StatusCode::UNAUTHORIZED,
+                overview::login_needed(&self.operations),
+            );
             // An open page asks again and again after its login ended, which is no attempt to do anything.
             return Some(match is_read {
                 true => response,
@@ -131,6 +133,12 @@ impl OperatorPage {
                 let message = "this form was not sent by the page; load the page again\n";
                 let response = plain(StatusCode::FORBIDDEN, message.to_owned());
                 return Some(refused(response, RefusalReason::ForgedForm));
+            }
+            if path == "/logout" {
+                return Some(with_cookie(
+                    see_other("/"),
+                    &self.login.log_out(&request.headers),
+                ));
             }
             return Some(self.act(path, &request.body).await);
         }
@@ -152,11 +160,23 @@ impl OperatorPage {
                     ),
                 }
             }
+            _ if path.starts_with("/approvals/") => {
+                let number = path["/approvals/".len()..].parse().ok();
+                match number.and_then(|id| overview::approval(&self.operations, id, &token)) {
+                    Some(view) => page(StatusCode::OK, view),
+                    None => not_found("This call waits no more"),
+                }
+            }
             _ => {
-                let name = path_segment::decode(path.strip_prefix("/servers/")?)?;
-                let handle = self.operations.host.server(&name)?;
-                let view = server::render(&self.operations, &handle, self.listing, &token);
-                page(StatusCode::OK, view)
+                let name = path.strip_prefix("/servers/");
+                let name = name.and_then(path_segment::decode);
+                match name.and_then(|name| self.operations.host.server(&name)) {
+                    Some(server) => {
+                        let view = server::render(&self.operations, &server, self.listing, &token);
+                        page(StatusCode::OK, view)
+                    }
+                    None => not_found("No server has this name"),
+                }
             }
         })
     }
@@ -180,18 +200,17 @@ impl OperatorPage {
             }
             ["calls", id, "cancel"] => number(id).is_some_and(|id| self.operations.cancel(id, by)),
             ["servers", name, "restart"] => match path_segment::decode(name) {
-                Some(name) => self.operations.restart(&name, by).await,
-                None => false,
+                Some(name) if self.operations.restart(&name, by).await => true,
+                _ => return conflict("no server has this name; load the page again"),
             },
             ["changes", id, "accept"] => match self.operations.accept(id, by).await {
                 Ok(()) => true,
-                Err(error) => return plain(StatusCode::CONFLICT, format!("{error}\n")),
+                Err(error) => return conflict(&error),
             },
             _ => false,
         };
         if !is_done {
-            let message = "it has been answered or has ended already; load the page again\n";
-            return plain(StatusCode::CONFLICT, message.to_owned());
+            return conflict("it has been answered or has ended already; load the page again");
         }
         see_other("/")
     }
@@ -204,15 +223,12 @@ impl OperatorPage {
                 .map(|(_, code)| code.into_owned())
         });
         match code.and_then(|code| self.login.use_code(&code)) {
-            Some(cookie) => {
-                let mut response = see_other("/");
-                if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-                    response.headers_mut().insert(SET_COOKIE, cookie);
-                }
-                response
-            }
+            Some(cookie) => with_cookie(see_other("/"), &cookie),
             None => {
-                let response = page(StatusCode::UNAUTHORIZED, overview::login_needed());
+                let response = page(
+                    StatusCode::UNAUTHORIZED,
+                    overview::login_needed(&self.operations),
+                );
                 refused(response, RefusalReason::WrongLogin)
             }
         }
@@ -293,6 +309,15 @@ fn page(status: StatusCode, markup: maud::Markup) -> Response<HttpBody> {
     response
 }
 
+fn not_found(message: &str) -> Response<HttpBody> {
+    page(StatusCode::NOT_FOUND, overview::not_found(message))
+}
+
+/// The answer to a form that has no effect any more.
+fn conflict(message: &str) -> Response<HttpBody> {
+    plain(StatusCode::CONFLICT, format!("{message}\n"))
+}
+
 fn asset(kind: &'static str, text: &'static str) -> Response<HttpBody> {
     let mut response = plain(StatusCode::OK, text.to_owned());
     response
@@ -314,6 +339,13 @@ fn see_other(path: &'static str) -> Response<HttpBody> {
     response
         .headers_mut()
         .insert(LOCATION, HeaderValue::from_static(path));
+    response
+}
+
+fn with_cookie(mut response: Response<HttpBody>, cookie: &str) -> Response<HttpBody> {
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
     response
 }
 

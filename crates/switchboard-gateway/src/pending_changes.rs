@@ -6,6 +6,7 @@ use switchboard::Host;
 use switchboard::config::Disclosure;
 use switchboard::reload::PendingChange;
 
+use crate::digest::digest_of;
 use crate::settings::{GatewaySettings, ServerSelection};
 
 /// A change that waits.
@@ -51,17 +52,11 @@ pub(crate) fn pending_changes(host: &Host) -> Vec<ShownChange> {
             .server
             .as_ref()
             .and_then(|server| host.disclose(server));
-        let mut hasher = blake3::Hasher::new();
         let server = change.server.as_ref().map_or("", |server| server.as_str());
         let lines = disclosure.iter().flat_map(|shown| &shown.stored_lines);
-        for part in [server, &change.reason]
-            .into_iter()
-            .chain(lines.map(String::as_str))
-        {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-        let digest = hasher.finalize().to_hex();
+        let parts = [server, &change.reason].into_iter();
+        let parts = parts.chain(lines.map(String::as_str)).map(str::as_bytes);
+        let digest = digest_of(parts).to_hex();
         ShownChange {
             id: format!(
                 "{}{}",

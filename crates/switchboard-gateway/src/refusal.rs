@@ -65,6 +65,8 @@ pub enum RefusalReason {
     WrongMediaType,
     /// It is for a server that does not exist.
     UnknownServer,
+    /// Its client has too many connections.
+    TooManyConnections,
 }
 
 impl RefusalReason {
@@ -88,6 +90,7 @@ impl RefusalReason {
             Self::MalformedRequest => "malformed_request",
             Self::WrongMediaType => "wrong_media_type",
             Self::UnknownServer => "unknown_server",
+            Self::TooManyConnections => "too_many_connections",
         }
     }
 }

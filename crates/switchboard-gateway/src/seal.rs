@@ -193,7 +193,7 @@ impl SealKeys {
 
 impl OpenedSeal {
     /// Refuses it unless it was sealed for the request with this digest.
-    pub fn for_request(self, digest: &[u8; DIGEST_BYTES]) -> Result<Self, SealFault> {
+    pub(crate) fn for_request(self, digest: &[u8; DIGEST_BYTES]) -> Result<Self, SealFault> {
         if self.content.digest == *digest {
             Ok(self)
         } else {

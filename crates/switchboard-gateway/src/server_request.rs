@@ -19,6 +19,7 @@ use crate::caller::{RequestCaller, RequestRoute};
 use crate::client::Responder;
 use crate::client_request::ClientRequest;
 use crate::client_tasks::{self, TaskOutcome, TaskSupport};
+use crate::digest::digest_of;
 use crate::gateway_state::GatewayState;
 use crate::inputs::InputRequests;
 use crate::listing::search;
@@ -28,12 +29,15 @@ use crate::reply::{self, ErrorReply};
 use crate::running::{RunningGuard, RunningRequest};
 use crate::skills;
 use crate::spans::SpanOutcome;
-use crate::suspended::{self, RESUME_WITHIN, RequestDigest, Resumption};
+use crate::suspended::{RESUME_WITHIN, RequestDigest, Resumption};
 use record::RecordGuard;
 use target::ServerRequest;
 
 mod record;
 mod target;
+
+const NOT_RESUMED: &str = "its client did not send the input within 5 minutes";
+const TASK_EXPIRED: &str = "its task was not completed within its time to live";
 
 /// The outcome of a request.
 type Answer = Result<RawJson, CallError>;
@@ -94,6 +98,7 @@ pub(crate) async fn run(
         caller: &caller,
         began: running.began(),
         is_recorded: false,
+        server: None,
     };
     // Declared after `record`, so that it is dropped first: a cancelled call reports to `record`.
     let call = pin!(Some(target.start(&gateway.host, request, &caller)));
@@ -176,7 +181,7 @@ enum Resumed {
 /// Answers a modern client with `input_required`, and waits for its next request. `None` if the client
 /// sent none in time or cancelled.
 async fn suspend<F: Future<Output = Answer> + Send>(
-    record: &RecordGuard<'_>,
+    record: &mut RecordGuard<'_>,
     running: &RunningGuard,
     call: &mut PinnedCall<'_, F>,
     responder: Responder,
@@ -196,20 +201,38 @@ async fn suspend<F: Future<Output = Answer> + Send>(
     let required = input_required(&caller.inputs, &state);
     responder.result(&required).await;
     // The call is polled while the client answers, because a server may withdraw its question.
-    let (mut answer, mut is_ended) = (None, false);
+    let (mut answer, mut cancelled_because, mut has_expired) = (None, None, false);
     let mut expired = pin!(sleep(RESUME_WITHIN));
     let resumption = loop {
         tokio::select! {
             biased;
-            resumption = resumptions.recv() => break resumption?,
+            resumption = resumptions.recv() => break resumption,
             ended = outcome(call), if answer.is_none() => answer = Some(ended),
-            () = &mut expired => return None,
+            () = &mut expired => {
+                has_expired = true;
+                break None;
+            }
             // The client's next request is answered with the reason.
-            reason = running.cancelled(), if !is_ended => {
-                reason?;
-                is_ended = true;
+            reason = running.cancelled(), if cancelled_because.is_none() => {
+                if reason.is_none() {
+                    break None;
+                }
+                cancelled_because = reason;
             }
         }
+    };
+    let Some(resumption) = resumption else {
+        match &answer {
+            // The server has answered, though the client did not come for it.
+            Some(answer) => drop(record.ended(answer)),
+            None if has_expired => {
+                call.set(None);
+                let reason = cancelled_because.unwrap_or(NOT_RESUMED);
+                record.record(RequestOutcome::Failed(reason), &SpanOutcome::cancelled());
+            }
+            None => {}
+        }
+        return None;
     };
     let responder = resumption.responder;
     *lock(&caller.route) = Some(RequestRoute {
@@ -257,7 +280,11 @@ async fn run_as_task<F: Future<Output = Answer> + Send>(
             }
         }
         () = task.cancel.notified() => TaskOutcome::Cancelled,
-        () = sleep_until(task.expires) => TaskOutcome::Cancelled,
+        () = sleep_until(task.expires) => {
+            call.set(None);
+            record.record(RequestOutcome::Failed(TASK_EXPIRED), &SpanOutcome::cancelled());
+            TaskOutcome::Cancelled
+        }
     };
     call.set(None);
     task.end(task_outcome);
@@ -274,11 +301,7 @@ fn digest(request: &ClientRequest) -> RequestDigest {
             .map_or(&b""[..], |value| value.as_bytes())
     };
     let members = ["name", "arguments", "uri", "ref", "argument"].map(member);
-    let parts: Vec<&[u8]> = [request.method.as_bytes()]
-        .into_iter()
-        .chain(members)
-        .collect();
-    suspended::digest(&parts)
+    digest_of([request.method.as_bytes()].into_iter().chain(members)).into()
 }
 
 /// Continues a call that waits for this request.

@@ -10,6 +10,7 @@ use switchboard::reload::PendingChange;
 
 use crate::approvals::{Approvals, DenyUnasked};
 use crate::cluster::{Alone, Cluster};
+use crate::command_words::{CommandWords, plain_command};
 use crate::listing::ListingSettings;
 use crate::outbound::OutboundMeter;
 use crate::recorder::{NoRecorder, Recorder};
@@ -39,6 +40,8 @@ pub struct GatewaySettings {
     pub starts_on_request: bool,
     /// Words for clients: how a person reviews a change that waits.
     pub review_words: Option<ReviewWords>,
+    /// Words a command of the program for a person.
+    pub command_words: CommandWords,
 }
 
 /// Words how a person reviews a change that waits, with commands of the program between backticks.
@@ -57,6 +60,7 @@ impl Default for GatewaySettings {
             outbound: Arc::default(),
             starts_on_request: false,
             review_words: None,
+            command_words: plain_command,
         }
     }
 }

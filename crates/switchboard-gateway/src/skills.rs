@@ -1,9 +1,11 @@
 //! Skills of the servers (SEP-2640): one list of all skills, and the server of a skill's files.
 //!
-//! Entries, files and digests pass unchanged. Of two servers with a skill at the same address the
-//! first in config order is offered; the other one's is found under `/mcp/NAME`. Only servers that
-//! are connected and declare the extension are asked, and none for longer than [`LIST_TIMEOUT`].
+//! Entries, files and digests pass unchanged. Of several servers with the same address, as a skill,
+//! as a file of one or as a resource, the first in config order answers, and only its skill is
+//! offered; the skill of another one is found under `/mcp/NAME`. Only servers that are connected and
+//! declare the extension are asked, and none for longer than [`LIST_TIMEOUT`].
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +87,7 @@ async fn collect(
         let pages = pages(host, request, server.clone());
         requests.spawn(async move { (place, server, timeout(LIST_TIMEOUT, pages).await) });
     }
+    let is_for_all = request.client.selection == ServerSelection::All;
     let mut lists = Vec::new();
     while let Some(outcome) = requests.join_next().await {
         let Ok((place, server, outcome)) = outcome else {
@@ -97,30 +100,43 @@ async fn collect(
         if let Some(record) = sent[place].take() {
             record.ended(answer);
         }
-        let Ok(list) = outcome else {
-            continue;
+        let list = match outcome {
+            Ok(Ok(list)) => list,
+            Ok(Err(error)) if !is_for_all => return Err(error),
+            failed => {
+                if let Ok(Err(error)) = failed {
+                    tracing::warn!("server \"{server}\" cannot list its skills: {error}");
+                }
+                gateway.skills.set_failed(&server);
+                continue;
+            }
         };
-        match list {
-            Ok(list) => lists.push((place, server, list)),
-            Err(error) if request.client.selection != ServerSelection::All => return Err(error),
-            Err(error) => tracing::warn!("server \"{server}\" cannot list its skills: {error}"),
+        if is_for_all {
+            let addresses = list.iter().map(|entry| entry.uri.clone());
+            gateway.skills.set(&server, addresses);
         }
+        lists.push((place, server, list));
     }
     lists.sort_by_key(|(place, ..)| *place);
-    let mut uris = std::collections::HashSet::new();
     let mut entries = Vec::new();
     for (_, server, list) in lists {
-        for entry in list {
-            if uris.insert(entry.uri.clone()) {
-                entries.push((server.clone(), entry));
-            }
-        }
+        entries.extend(list.into_iter().map(|entry| (server.clone(), entry)));
     }
-    if request.client.selection == ServerSelection::All {
-        let addresses = entries.iter().map(|(server, entry)| (server, &*entry.uri));
-        gateway.skills.add(addresses);
-    }
+    // Only what a client gets under this address is offered.
+    let mut uris = HashSet::new();
+    entries.retain(|(server, entry)| {
+        let owner = gateway.server_of_resource(&request.client.selection, &entry.uri);
+        owner.as_ref() == Some(server) && uris.insert(entry.uri.clone())
+    });
     Ok(entries)
+}
+
+/// Whether a server has skills that nobody has asked for yet.
+pub(crate) fn are_unknown(gateway: &GatewayState, selection: &ServerSelection) -> bool {
+    *selection == ServerSelection::All
+        && servers(&gateway.host, selection)
+            .iter()
+            .any(|server| !gateway.skills.are_known(server))
 }
 
 /// The servers that this client is offered, are connected, and declare the extension.

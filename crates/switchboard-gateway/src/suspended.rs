@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::client::Responder;
-use crate::cluster::{Claim, Cluster};
+use crate::cluster::Cluster;
 use crate::principal::Principal;
 use crate::seal::{SealKind, SealedContent};
 
@@ -51,16 +51,6 @@ pub(crate) struct Resumption {
     pub(crate) responder: Responder,
     pub(crate) progress_token: Option<RawJson>,
     pub(crate) responses: Option<RawJson>,
-}
-
-/// The digest of these parts, each hashed with its length.
-pub(crate) fn digest(parts: &[&[u8]]) -> RequestDigest {
-    let mut hasher = blake3::Hasher::new();
-    for part in parts {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part);
-    }
-    hasher.finalize().into()
 }
 
 impl SuspendedCalls {
@@ -139,8 +129,8 @@ impl SuspendedCalls {
         let number = *opened.content.payload.first_chunk()?;
         // Only one request of this process gets the call.
         let call = lock(&self.by_number).remove(&u64::from_le_bytes(number))?;
-        let claim = self.cluster.claim_once(&opened).await;
-        (claim == Claim::Claimed).then_some(call)
+        let is_claimed = self.cluster.claim_once(&opened).await;
+        is_claimed.then_some(call)
     }
 
     /// Ends all of them.

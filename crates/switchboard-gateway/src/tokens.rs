@@ -3,7 +3,7 @@
 //!
 //! The name of a token is the client's principal: rules, sessions and the audit log use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
 use switchboard::sync::lock;
 
-use crate::principal::Principal;
+use crate::principal::{Principal, TokenId};
 use crate::private_file;
 use crate::seal::random;
 
@@ -70,37 +70,6 @@ struct TokenCache {
     checked: Option<Instant>,
     /// The last read failed, which was logged.
     is_unreadable: bool,
-}
-
-/// Finds the tokens that were revoked while a gateway runs.
-#[derive(Debug)]
-pub(crate) struct RevokedTokens {
-    tokens: ClientTokens,
-    /// The tokens at the last check.
-    known: Mutex<BTreeMap<String, StoredToken>>,
-}
-
-impl RevokedTokens {
-    pub(crate) fn new(tokens: ClientTokens) -> Self {
-        let known = Mutex::new(tokens.list().unwrap_or_default());
-        Self { tokens, known }
-    }
-
-    /// The clients whose token was revoked or replaced since the last call.
-    pub(crate) fn take(&self) -> Vec<Principal> {
-        let Ok(current) = self.tokens.list() else {
-            // Without the file no client is admitted, and no token is known to be revoked.
-            return Vec::new();
-        };
-        let mut known = lock(&self.known);
-        let revoked = known
-            .iter()
-            .filter(|(name, token)| current.get(*name) != Some(token))
-            .map(|(name, _)| Principal::new(name))
-            .collect();
-        *known = current;
-        revoked
-    }
 }
 
 /// Which read of the file a token was found in. A later read may not find it.
@@ -250,7 +219,7 @@ impl ClientTokens {
     }
 
     /// The client that a token belongs to. The time of the comparison does not depend on the token.
-    pub fn client_of(&self, token: &str) -> Option<Principal> {
+    pub(crate) fn client_of(&self, token: &str) -> Option<Principal> {
         let digest = blake3::hash(token.as_bytes());
         let mut cache = lock(&self.cache);
         self.reread_if_due(&mut cache, Instant::now());
@@ -267,6 +236,15 @@ impl ClientTokens {
         let mut cache = lock(&self.cache);
         self.reread_if_due(&mut cache, now);
         cache.generation
+    }
+
+    /// Tells of each client whether the token that it was authenticated with is there no more.
+    pub(crate) fn is_revoked(&self) -> impl Fn(&Principal) -> bool + use<> {
+        let mut cache = lock(&self.cache);
+        self.reread(&mut cache, Instant::now());
+        let tokens = cache.tokens.iter().map(|(client, _)| client.token());
+        let tokens: HashSet<Option<TokenId>> = tokens.collect();
+        move |client| client.token().is_some() && !tokens.contains(&client.token())
     }
 
     fn reread_if_due(&self, cache: &mut TokenCache, now: Instant) {
@@ -309,7 +287,7 @@ impl ClientTokens {
             .into_iter()
             .filter_map(|(name, token)| {
                 let digest = blake3::Hash::from_hex(&token.digest).ok()?;
-                Some((Principal::new(&name), digest))
+                Some((Principal::with_token(&name, TokenId::of(&digest)), digest))
             })
             .collect();
     }

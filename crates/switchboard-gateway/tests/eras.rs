@@ -17,6 +17,7 @@ mod subscriptions;
 
 use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, stop};
+use switchboard::caller::Root;
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::{Gateway, GatewaySettings, ListingSettings, Operations, ToolListing};
 use switchboard_testkit::script::Era as ServerEra;
@@ -179,6 +180,36 @@ async fn t21_the_roots_of_one_client_are_not_those_of_another() {
     stop(gateway).await;
 }
 
+/// T21, T32: a client that has no roots gets those of the gateway itself, and not those of the only
+/// client that has some.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t21_t32_a_call_of_a_client_without_roots_gets_no_roots_of_another() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch, ALLOW).await;
+    let _ada = answering_roots(&gateway, "ada").await;
+    let mut bob = TestClient::modern(&gateway, "bob", json!({}));
+    // A modern server is told that there are no roots, and asks for none.
+    for (own, expected) in [
+        (Vec::new(), ("0 roots", "-32021")),
+        (vec!["file:///own"], ("file:///own", "file:///own")),
+    ] {
+        let root = |uri: &&str| Root {
+            uri: (*uri).to_owned(),
+            name: None,
+        };
+        gateway.host().set_roots(own.iter().map(root).collect());
+        gateway
+            .host()
+            .set_roots_outside_calls(Some(vec![root(&"file:///work")]));
+        for (server, expected) in [("old", expected.0), ("new", expected.1)] {
+            let params = json!({"name": format!("mcp__{server}__ask_roots"), "arguments": {}});
+            let response = bob.request(1, "tools/call", params).await.to_string();
+            assert!(response.contains(expected), "{server}: {response}");
+        }
+    }
+    stop(gateway).await;
+}
+
 /// A legacy client that has listed its roots.
 async fn answering_roots(gateway: &Gateway, name: &str) -> TestClient {
     let mut client = TestClient::legacy(gateway, name, all_capabilities()).await;
@@ -187,6 +218,23 @@ async fn answering_roots(gateway: &Gateway, name: &str) -> TestClient {
     let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
     client.send(response).await;
     client
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_call_of_a_server_that_is_down_is_recorded_with_the_server() {
+    let scratch = Scratch::new();
+    let tables = format!("{ALLOW}[servers.dead]\ncommand = \"false\"\n");
+    let host = support::host(&scratch, &tables).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let gateway = Gateway::new(host, operations.settings());
+    let mut client = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"name": "mcp__dead__x", "arguments": {}});
+    client.request(1, "tools/call", params).await;
+    let lines = operations.audit().recent(9);
+    let lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+    let servers: Vec<_> = lines.map(|line: Value| line["server"].clone()).collect();
+    assert_eq!(servers, ["dead"]);
+    stop(gateway).await;
 }
 
 /// The audit log has what was decided on sampling, apart from the answer about the call itself.

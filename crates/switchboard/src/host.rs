@@ -205,6 +205,13 @@ impl Host {
         self.0.resources.roots.set(roots)
     }
 
+    /// Replaces the roots of a legacy server that asks outside of calls, and notifies legacy servers;
+    /// `None` returns to those of the host. Calls are not affected: their servers get the roots of the
+    /// caller, or else those of the host.
+    pub fn set_roots_outside_calls(&self, roots: Option<Vec<Root>>) -> bool {
+        self.0.resources.roots.set_outside_calls(roots)
+    }
+
     /// How child processes are kept from outliving this one.
     pub fn containment(&self) -> Containment {
         self.0.resources.launcher.containment()

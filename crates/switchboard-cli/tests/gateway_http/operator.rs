@@ -99,6 +99,7 @@ fn waiting(gateway: &Gateway) -> Vec<Value> {
     listed["waiting"].as_array().unwrap().clone()
 }
 
+#[track_caller]
 pub(crate) fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -217,6 +218,14 @@ fn t19_t20_the_page_needs_its_own_login_and_forms_of_its_own() {
     let cookie = [("Authorization", ""), ("Cookie", operator.cookie.as_str())];
     let list = request(1, "tools/list", json!({}));
     assert_eq!(gateway.send("POST", "/mcp", &cookie, &list).status, 401);
+    assert_eq!(status("/servers/nope", &cookie), 404);
+
+    let other = Operator::log_in(&gateway);
+    let out = format!("token={}", Operator::token(&other.page(&gateway, "/")));
+    let origin = format!("http://{}", gateway.address);
+    assert_eq!(other.post(&gateway, "/logout", &origin, &out), 303);
+    let cookie = [("Authorization", ""), ("Cookie", other.cookie.as_str())];
+    assert_eq!(status("/", &cookie), 401, "it was logged out");
 
     let session = gateway.initialize("/mcp");
     let tool = gateway.tool("/mcp", &session, "echo");
@@ -263,6 +272,39 @@ fn health_is_open_and_metrics_need_a_token() {
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
+}
+
+/// The list on the page has the arguments shortened; the page of the call has all of them.
+#[test]
+fn a_waiting_call_with_long_arguments_is_short_on_the_page_and_has_a_page_of_its_own() {
+    let gateway = Gateway::start_with("", &[]);
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let operator = Operator::log_in(&gateway);
+    let long = "x".repeat(1 << 20);
+    thread::scope(|scope| {
+        let held = scope.spawn(|| call(&gateway, &session, &echo, &long));
+        let id = until(|| waiting(&gateway).pop())["id"].to_string();
+        let page = operator.page(&gateway, "/");
+        assert!(
+            page.len() < 64 << 10 && page.contains("bytes not shown"),
+            "{}",
+            page.len()
+        );
+        assert!(
+            page.contains(&format!(
+                "aria-label=\"Allow once: tester calls demo/echo\""
+            )),
+            "{page}"
+        );
+        let path = format!("/approvals/{id}");
+        assert!(operator.page(&gateway, &path).contains(&long));
+        let denied = gateway.home.run(&["approvals", "deny", &id]);
+        assert_eq!(denied.code, Some(0), "{denied:?}");
+        held.join().unwrap();
+        let cookie = [("Authorization", ""), ("Cookie", operator.cookie.as_str())];
+        assert_eq!(gateway.send("GET", &path, &cookie, "").status, 404);
+    });
 }
 
 /// T19: the call that waits is not run, though an operator allows it.
@@ -492,6 +534,50 @@ fn a_new_server_waits_until_an_operator_accepts_what_was_shown() {
     );
 }
 
+/// The browser is closed while the acceptance is being stored: it is stored nevertheless.
+#[test]
+fn an_acceptance_whose_browser_went_away_is_in_the_audit_log() {
+    let gateway = Gateway::start();
+    let entry = "[servers.second]\ncommand = \"cat\"\n";
+    gateway
+        .home
+        .user_file(&format!("{}\n{entry}", gateway.config));
+    let operator = Operator::log_in(&gateway);
+    let (page, id) = until(|| {
+        let page = operator.page(&gateway, "/");
+        let (_, rest) = page.split_once("/changes/")?;
+        let id = rest.split('/').next()?.to_owned();
+        Some((page, id))
+    });
+    let lock = std::fs::File::create(gateway.home.path("state/switchboard/trust.lock")).unwrap();
+    lock.lock().unwrap();
+    let open_files = || {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", gateway.pid())).unwrap();
+        let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        let links: Vec<_> = links.map(|link| link.display().to_string()).collect();
+        let sockets = links.iter().filter(|link| link.starts_with("socket:"));
+        let is_waiting = links.iter().any(|link| link.ends_with("trust.lock"));
+        (sockets.count(), is_waiting)
+    };
+    let (sockets, _) = open_files();
+    let mut headers = gateway.headers();
+    headers.retain(|(name, _)| name == "Host");
+    headers.push(("Cookie".to_owned(), operator.cookie.clone()));
+    headers.push(("Origin".to_owned(), format!("http://{}", gateway.address)));
+    let body = format!("token={}", Operator::token(&page));
+    let path = format!("/changes/{id}/accept");
+    let browser = gateway.open("POST", &path, &headers, &body);
+    until(|| open_files().1.then_some(()));
+    drop(browser);
+    until(|| (open_files().0 <= sockets).then_some(()));
+    drop(lock);
+    let line = audit(&gateway, |line| line["event"] == "accept");
+    assert_eq!(
+        (&line["server"], &line["outcome"]),
+        (&json!("second"), &json!("accepted"))
+    );
+}
+
 /// A configuration with a fault, while the gateway runs: the page says where, and the servers go on.
 #[test]
 fn a_broken_configuration_is_on_the_page_and_the_previous_one_serves() {
@@ -626,7 +712,7 @@ fn a_server_with_any_name_has_a_path_of_its_own_and_a_page() {
 
     let operator = Operator::log_in_at(&gateway, &login_path(&gateway, &files));
     let overview = operator.page(&gateway, "/");
-    let link = format!("<a href=\"/servers/{name}\">my filés 100%</a>");
+    let link = format!(" href=\"/servers/{name}\">my filés 100%</a>");
     assert!(overview.contains(&link), "{overview}");
     let page = operator.page(&gateway, &format!("/servers/{name}"));
     let action = format!("/servers/{name}/restart");

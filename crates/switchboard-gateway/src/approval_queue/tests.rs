@@ -10,6 +10,10 @@ use switchboard::name::{ServerName, ToolName};
 use switchboard::{ApprovalRequest, Host};
 
 use super::*;
+use crate::Operations;
+use crate::audit::AuditLog;
+use crate::command_words::plain_command;
+use crate::tokens::ClientTokens;
 
 /// Requests for approval of one tool.
 struct Requests(ApprovalRequest);
@@ -43,6 +47,7 @@ async fn call(queue: &ApprovalQueue, client: &str, request: &ApprovalRequest) ->
         principal: &Principal::new(client),
         request,
         keep_alive: &|_| {},
+        command_words: plain_command,
     };
     queue.approve(&held).await
 }
@@ -85,6 +90,7 @@ async fn a_held_call_runs_when_an_operator_allows_it_and_the_client_sees_progres
         keep_alive: &|_| {
             reports.fetch_add(1, Ordering::Relaxed);
         },
+        command_words: plain_command,
     };
     let operator = async {
         let shown = waiting(&queue, 1).await.remove(0);
@@ -110,7 +116,7 @@ async fn a_later_yes_is_a_permit_for_exactly_that_call_once_for_ten_minutes() {
     let refused = reason(call(&queue, "codex", &asked).await);
     assert!(refused.contains("approval 1 is pending"), "{refused}");
     let shown = &queue.waiting()[0];
-    assert_eq!((shown.id, shown.held_for), (1, None));
+    assert_eq!((shown.id, shown.held_until), (1, None));
     assert_eq!(queue.decide(1, true).unwrap().1, ApprovalEffect::Kept);
     // Another client, other arguments, a changed definition and a changed launch are other calls.
     let mut launched_otherwise = asked.clone();
@@ -144,7 +150,7 @@ async fn no_answer_means_no_and_an_approval_is_forgotten() {
     // Its next try is the same approval.
     let denial = async {
         let shown = waiting(&queue, 1).await.remove(0);
-        assert_eq!((shown.id, shown.held_for.is_some()), (1, true));
+        assert_eq!((shown.id, shown.held_until.is_some()), (1, true));
         queue.decide(1, false).unwrap().1
     };
     let (answer, effect) = tokio::join!(call(&queue, "codex", &asked), denial);
@@ -191,6 +197,24 @@ async fn a_client_with_many_answered_calls_takes_no_room_from_others() {
     assert_eq!(queue.waiting().len(), MAX_WAITING_OF_PRINCIPAL + 1);
 }
 
+/// The whole of the arguments is stored until an operator has answered.
+#[tokio::test(start_paused = true)]
+async fn the_arguments_that_wait_of_one_client_are_bounded() {
+    let queue = ApprovalQueue::with_hold(Duration::from_secs(1));
+    let requests = Requests::new().await;
+    let of_length =
+        |length: usize, fill: &str| requests.request("Writes.", Value::from(fill.repeat(length)));
+    let too_long = reason(call(&queue, "codex", &of_length(MAX_WAITING_BYTES, "a")).await);
+    assert!(too_long.contains("too long"), "{too_long}");
+    for fill in ["a", "b", "c"] {
+        let pending =
+            reason(call(&queue, "codex", &of_length(MAX_WAITING_BYTES / 2 - 2, fill)).await);
+        assert!(pending.contains("is pending"), "{pending}");
+    }
+    let ids: Vec<_> = queue.waiting().iter().map(|shown| shown.id).collect();
+    assert_eq!(ids, [2, 3], "the oldest is removed");
+}
+
 #[tokio::test]
 async fn a_yes_between_the_deadline_and_the_error_lets_the_call_run() {
     let queue = ApprovalQueue::default();
@@ -203,12 +227,13 @@ async fn a_yes_between_the_deadline_and_the_error_lets_the_call_run() {
             principal: &Principal::new("codex"),
             request: &request,
             keep_alive: &|_| {},
+            command_words: plain_command,
         };
         let Ok(Entered::Waiting(waiting)) = queue.enter(&held) else {
             panic!("it waits");
         };
         queue.decide(waiting.id, is_allowed).unwrap();
-        assert_eq!(waiting.release(), expected);
+        assert_eq!(waiting.release(plain_command), expected);
     }
 }
 
@@ -222,7 +247,7 @@ async fn a_client_whose_token_was_revoked_has_no_waiting_calls_and_no_permits() 
     let other = requests.request("Writes.", json!({"path": "b"}));
     let revocation = async {
         waiting(&queue, 1).await;
-        queue.remove_client(&Principal::new("codex"))
+        queue.remove_clients(|client| client.as_str() == "codex")
     };
     let (answer, removed) = tokio::join!(call(&queue, "codex", &other), revocation);
     assert_eq!(reason(answer), "the token of this client was revoked");
@@ -246,4 +271,39 @@ fn of_too_many_permits_the_one_that_expires_first_is_removed() {
     assert_eq!(state.permits.len(), MAX_PERMITS);
     assert!(!state.permits.contains_key(&digest(0)));
     assert!(state.permits.contains_key(&digest(MAX_PERMITS)));
+}
+
+/// T19: the host asks for approval long after the request was admitted, for example once its server
+/// is connected. What was already reported of the revocation does not matter.
+#[tokio::test(start_paused = true)]
+async fn t19_a_call_that_asks_for_approval_after_its_token_was_revoked_is_denied() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = ClientTokens::new(folder.path());
+    let authenticated = || {
+        let token = tokens.create("codex").unwrap();
+        tokens.client_of(&token).unwrap()
+    };
+    let host = Host::builder().start().await.unwrap();
+    let operations = Operations::new(host, AuditLog::in_memory(), Vec::new());
+    operations.set_tokens(ClientTokens::new(folder.path()));
+    let request = Requests::new().await.request("Writes.", json!({}));
+    let approval = async |principal: &Principal| {
+        let held = HeldCall {
+            principal,
+            request: &request,
+            keep_alive: &|_| {},
+            command_words: plain_command,
+        };
+        reason(operations.approve(&held).await)
+    };
+    let before = authenticated();
+    tokens.revoke("codex").unwrap();
+    let after = authenticated();
+    for _ in 0..2 {
+        operations.remove_revoked_clients();
+        assert_eq!(approval(&before).await, REVOKED);
+    }
+    assert!(approval(&after).await.contains("is pending"));
+    let by_socket = Principal::new("codex");
+    assert!(approval(&by_socket).await.contains("is pending"));
 }

@@ -1,7 +1,8 @@
 //! The HTTP edge: Streamable HTTP in both eras under `/mcp` and `/mcp/NAME`, HTTP+SSE under `/sse`,
 //! and the routes that are mounted beside them.
 //!
-//! `connection` serves one connection, with its limits; `plain` is its path for nearly all requests.
+//! `connections` gives each client its share of them. `connection` serves one, with its limits;
+//! `plain` is its path for nearly all requests.
 //! Each request passes `admission` first.
 //! `post` handles the messages of `/mcp`, `mirror` compares the headers of modern ones, `sessions`
 //! holds the sessions of legacy clients, `events` their streams; `sse` is the older transport.
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
@@ -34,6 +35,8 @@ mod attached_request;
 mod body;
 /// One connection.
 mod connection;
+/// The open connections, and the share of each client.
+mod connections;
 /// Messages as events, and streams that can be resumed.
 mod events;
 /// Compares the headers of modern requests with their bodies.
@@ -62,6 +65,7 @@ pub use routes::{HttpRoutes, NoRoutes, RouteRequest};
 pub use server_card::PublicUrl;
 
 use admission::Admission;
+use connections::Connections;
 use sessions::HttpSessions;
 
 /// How long calls may continue after the edge began to close.
@@ -97,7 +101,8 @@ pub struct HttpEdgeSettings {
 /// The limits of the edge.
 #[derive(Debug, Clone)]
 pub struct HttpLimits {
-    /// Connections at the same time; more wait.
+    /// Connections at the same time, a quarter of them for one client. For more, the oldest is closed
+    /// that has sent no request with a token.
     pub max_connections: usize,
     /// Headers of a request.
     pub max_headers: usize,
@@ -153,6 +158,7 @@ struct HttpState {
     public_url: Option<PublicUrl>,
     limits: HttpLimits,
     sessions: HttpSessions,
+    connections: Arc<Connections>,
     /// True once the edge closes.
     closing: watch::Receiver<bool>,
 }
@@ -181,6 +187,7 @@ impl HttpEdge {
             selection,
             admission: Admission::new(tokens, address.ip(), &hosts, &origins),
             sessions: HttpSessions::new(limits.max_sessions),
+            connections: Connections::new(limits.max_connections),
             routes,
             public_url,
             limits,
@@ -219,27 +226,19 @@ impl Drop for HttpEdge {
 
 /// Accepts connections until the edge closes, then waits for those that are open.
 async fn accept(state: Arc<HttpState>, listener: TcpListener) {
-    let room = Arc::new(Semaphore::new(state.limits.max_connections));
     let mut closing = state.closing.clone();
     let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let accepted = async {
-            let permit = room.clone().acquire_owned().await;
-            (permit, listener.accept().await)
-        };
         tokio::select! {
             () = closed(&mut closing) => break,
             _ = sweep.tick() => state.sessions.end_unused(state.limits.session_timeout),
-            (permit, accepted) = accepted => match accepted {
-                Ok((stream, peer)) => {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => state.connections.spawn(&mut connections, |place| {
                     let state = state.clone();
-                    connections.spawn(async move {
-                        connection::serve(&state, stream, peer).await;
-                        drop(permit);
-                    });
-                }
+                    async move { connection::serve(&state, place, stream, peer).await }
+                }),
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;

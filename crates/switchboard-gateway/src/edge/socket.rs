@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{closed, lines};
+use crate::digest::digest_of;
 use crate::gateway::Gateway;
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
@@ -86,13 +87,8 @@ struct SocketState {
 
 /// The path of the socket of the gateway that these paths identify.
 pub fn socket_path(runtime_folder: &Path, identity: &[PathBuf]) -> PathBuf {
-    let mut hasher = blake3::Hasher::new();
-    for path in identity {
-        let bytes = path.as_os_str().as_bytes();
-        hasher.update(&(bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-    }
-    let hash = hasher.finalize().to_hex();
+    let parts = identity.iter().map(|path| path.as_os_str().as_bytes());
+    let hash = digest_of(parts).to_hex();
     runtime_folder.join(format!("gateway-{}.sock", &hash[..16]))
 }
 

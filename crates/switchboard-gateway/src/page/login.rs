@@ -80,6 +80,19 @@ impl BrowserLogins {
         ))
     }
 
+    /// Ends the login of a browser; returns the header that removes the cookie.
+    pub(super) fn log_out(&self, headers: &HeaderMap) -> String {
+        if let Some(session) = self.session(headers) {
+            let digest = blake3::hash(session.as_bytes());
+            let sessions = &mut lock(&self.state).sessions;
+            sessions.retain(|(known, _)| *known != digest);
+        }
+        format!(
+            "{}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0",
+            self.cookie
+        )
+    }
+
     /// The token of the forms of a browser that is logged in.
     pub(super) fn form_token(&self, headers: &HeaderMap) -> Option<String> {
         let session = self.session(headers)?;

@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use switchboard::server::{ServerHandle, State};
 use switchboard::store::timestamp;
 
 use super::problems::{is_down, last_stderr, problems, summary};
 use super::requests::{self, AuditFilter};
-use super::text::{ForeignText, foreign, json};
+use super::text::{ForeignText, foreign, json, with_code};
 use crate::approval_queue::WaitingCall;
 use crate::path_segment;
+use crate::shown_arguments::shown_arguments;
 use crate::{Operations, ShownChange};
 
 pub(super) fn render(operations: &Operations, filter: &AuditFilter, token: &str) -> Markup {
@@ -23,37 +24,69 @@ pub(super) fn render(operations: &Operations, filter: &AuditFilter, token: &str)
         html! {
             div id="summary" data-part { h1 { (summary) } }
             (problems(operations))
-            div id="waiting" data-part {
+            (pending_changes(operations, token))
+            // Nothing above it follows what clients do, so that no client can move its buttons.
+            div id="waiting" data-part data-list {
                 @if !waiting.is_empty() {
-                    h2 { "Waiting for you" }
+                    h2 id="waiting-title" { "Waiting for you" }
                     @for call in &waiting { (waiting_call(call, token)) }
                 }
             }
-            (pending_changes(operations, token))
             (servers(operations))
             (requests::running(operations, token))
             (requests::audit(operations, filter))
-            (about(operations))
+            (about(operations, token))
         },
     )
 }
 
-/// The page for a browser that is not logged in.
-pub(super) fn login_needed() -> Markup {
-    document(
+/// The page of one waiting call, with its whole arguments; `None` if it waits no more.
+pub(super) fn approval(operations: &Operations, id: u64, token: &str) -> Option<Markup> {
+    operations.remove_revoked_clients();
+    let waiting = operations.approvals.waiting();
+    let call = waiting.iter().find(|call| call.id == id)?;
+    Some(document(
+        &format!("Approval {id}"),
+        html! {
+            h1 { "Approval " (id) " waits for you" }
+            (waiting_call(call, token))
+            h2 { "Arguments" }
+            pre.whole { (json(call.arguments.as_str())) }
+        },
+    ))
+}
+
+/// The page for a browser that is not logged in. Without the script, which could load nothing.
+pub(super) fn login_needed(operations: &Operations) -> Markup {
+    let link = (operations.command_words())(&["approvals", "--page"]);
+    plain_document(
         "Log in",
         html! {
             h1 { "This browser is not logged in" }
             p {
                 "Open the link that " code { "switchboard serve" } " printed when it started. It works once; "
-                code { "switchboard approvals --page" } " prints a new one."
+                (with_code(&link)) " prints a new one."
             }
         },
     )
 }
 
-/// The frame of every page.
+/// The page for an address that leads to nothing.
+pub(super) fn not_found(message: &str) -> Markup {
+    plain_document("Not found", html! { h1 { (message) } })
+}
+
+/// The frame of every page that follows what happens.
 pub(super) fn document(title: &str, content: Markup) -> Markup {
+    frame(title, html! { script src="/page.js" defer {} }, content)
+}
+
+/// The frame of a page without script.
+fn plain_document(title: &str, content: Markup) -> Markup {
+    frame(title, html! {}, content)
+}
+
+fn frame(title: &str, script: Markup, content: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -62,10 +95,10 @@ pub(super) fn document(title: &str, content: Markup) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) " · Switchboard" }
                 link rel="stylesheet" href="/page.css";
-                script src="/page.js" defer {}
+                (script)
             }
             body {
-                header { a href="/" { "Switchboard" } span id="live" role="status" {} }
+                header { a href="/" { "Switchboard" } span id="live" role="status" {} span id="news" role="status" {} }
                 main { (content) }
             }
         }
@@ -74,23 +107,27 @@ pub(super) fn document(title: &str, content: Markup) -> Markup {
 
 fn waiting_call(call: &WaitingCall, token: &str) -> Markup {
     let tool = call.tool.tool.untrusted();
+    let id = call.id;
+    let what = html! { (call.principal.as_str()) " calls " (call.tool.server.as_str()) "/" (ForeignText(&tool)) };
+    let what = what.into_string();
     html! {
-        section.card.wait id={ "approval-" (call.id) } {
+        section.card.wait id={ "approval-" (id) } {
             div.row {
                 strong { (call.principal.as_str()) }
                 span { "calls " code { (call.tool.server.as_str()) "/" (ForeignText(&tool)) } }
-                @match call.held_for {
-                    Some(left) => span.wait-text { (left.as_secs()) " s left" },
+                @match call.held_until {
+                    // A clock time, because the card is shown anew whenever its text changes.
+                    Some(until) => span.wait-text { "until " (clock(&timestamp(until))) " UTC" },
                     None => span.soft { "answered with an error; allowing it lets the next attempt run" },
                 }
-                form method="post" action={ "/approvals/" (call.id) } data-live {
+                form method="post" action={ "/approvals/" (id) } data-live {
                     input type="hidden" name="token" value=(token);
-                    button.primary id={ "allow-" (call.id) } name="decision" value="allow" { "Allow once" }
-                    button id={ "deny-" (call.id) } name="decision" value="deny" { "Deny" }
+                    button.primary id={ "allow-" (id) } name="decision" value="allow" aria-label={ "Allow once: " (PreEscaped(&what)) } { "Allow once" }
+                    button id={ "deny-" (id) } name="decision" value="deny" aria-label={ "Deny: " (PreEscaped(&what)) } { "Deny" }
                 }
             }
-            div.soft { "Approval " (call.id) ", asked because: " (call.because) }
-            pre { (json(call.arguments.as_str())) }
+            div.soft { a id={ "whole-" (id) } href={ "/approvals/" (id) } { "Approval " (id) } ", asked because: " (call.because) }
+            pre { (shown_arguments(&call.arguments)) }
             @if !call.changed.is_empty() {
                 pre { @for line in &call.changed { (foreign(line)) "\n" } }
             }
@@ -98,20 +135,31 @@ fn waiting_call(call: &WaitingCall, token: &str) -> Markup {
     }
 }
 
+/// The time of day of a time stamp.
+pub(super) fn clock(timestamp: &str) -> &str {
+    timestamp.get(11..19).unwrap_or_default()
+}
+
 /// What a changed file would start or allow, and waits for a person.
 fn pending_changes(operations: &Operations, token: &str) -> Markup {
     let changes = operations.pending_changes();
+    let reload = (operations.command_words())(&["reload"]);
     html! {
-        div id="changes" data-part {
+        div id="changes" data-part data-list {
             @if !changes.is_empty() {
-                h2 { "Changes of the configuration that wait for you" }
-                @for change in &changes { (pending_change(change, token)) }
+                h2 id="changes-title" { "Changes of the configuration that wait for you" }
+                @for change in &changes { (pending_change(change, token, &reload)) }
             }
         }
     }
 }
 
-fn pending_change(shown: &ShownChange, token: &str) -> Markup {
+fn pending_change(shown: &ShownChange, token: &str, reload: &str) -> Markup {
+    let server = shown
+        .change
+        .server
+        .as_ref()
+        .map_or("", |name| name.as_str());
     html! {
         section.card.wait id=(shown.id) {
             div.row {
@@ -120,14 +168,14 @@ fn pending_change(shown: &ShownChange, token: &str) -> Markup {
                 @if shown.disclosure.is_some() {
                     form method="post" action={ "/changes/" (shown.id) "/accept" } data-live {
                         input type="hidden" name="token" value=(token);
-                        button id={ "accept-" (shown.id) } { "Accept and start" }
+                        button id={ "accept-" (shown.id) } aria-label={ "Accept and start " (server) } { "Accept and start" }
                     }
                 }
             }
             @if shown.disclosure.is_some() {
                 pre { @for line in shown.lines() { (foreign(line)) "\n" } }
             } @else {
-                div.soft { "To apply it, run " code { "switchboard reload" } "." }
+                div.soft { "To apply it, run " (with_code(reload)) "." }
             }
         }
     }
@@ -156,22 +204,22 @@ fn server_row(operations: &Operations, server: &ServerHandle) -> Markup {
     let stderr = last_stderr(server, &state);
     html! {
         tr {
-            td { a href={ "/servers/" (path_segment::encode(name)) } { (name) } }
+            td { a id={ "server-" (path_segment::encode(name)) } href={ "/servers/" (path_segment::encode(name)) } { (name) } }
             td { span.state .(class(&state)) { (word(&state)) } }
             td {
                 (foreign(&reason(&state)))
                 @if let Some(line) = &stderr { div.soft { "stderr: " code { (ForeignText(line)) } } }
             }
             td { (era(&state)) }
-            td { (snapshot.restarts) }
-            td { (latency(operations, name)) }
-            td { (snapshot.offerings.tools.len()) }
+            td data-label="Restarts" { (snapshot.restarts) }
+            td data-label="p50 / p99" { (latency(operations, name)) }
+            td data-label="Tools" { (snapshot.offerings.tools.len()) }
         }
     }
 }
 
 /// Facts to paste into a bug report.
-fn about(operations: &Operations) -> Markup {
+fn about(operations: &Operations, token: &str) -> Markup {
     let read = operations.config.read();
     html! {
         div id="about" data-part {
@@ -189,7 +237,11 @@ fn about(operations: &Operations) -> Markup {
                 @if operations.audit.dropped() > 0 {
                     dt { "Audit log" } dd.bad { (operations.audit.dropped()) " lines could not be written" }
                 }
-                dt { "Examine" } dd { code { "switchboard doctor" } }
+                dt { "Examine" } dd { (with_code(&(operations.command_words())(&["doctor"]))) }
+            }
+            form method="post" action="/logout" {
+                input type="hidden" name="token" value=(token);
+                button { "Log this browser out" }
             }
         }
     }

@@ -24,16 +24,8 @@ const STABLE_AFTER: Duration = Duration::from_secs(600);
 /// The summary in one sentence: servers, the gateway's own problems, and what waits.
 pub(super) fn summary(operations: &Operations, waiting: usize) -> String {
     let servers = operations.host.servers();
-    let is_down = |server: &&ServerHandle| is_down(&server.snapshot().shown_state());
-    let down = servers.iter().filter(is_down).count();
-    let mut parts = vec![match (servers.len(), down) {
-        (0, _) => "No server is configured".to_owned(),
-        (1, 0) => "The server is up".to_owned(),
-        (all, 0) => format!("All {all} servers are up"),
-        (1, _) => "The server is down".to_owned(),
-        (all, 1) => format!("1 of {all} servers is down"),
-        (all, down) => format!("{down} of {all} servers are down"),
-    }];
+    let states = servers.iter().map(|server| server.snapshot().shown_state());
+    let mut parts = vec![servers_summary(states)];
     if !operations.host.config_errors().is_empty() {
         parts.push("the changed configuration is invalid".to_owned());
     }
@@ -51,6 +43,46 @@ pub(super) fn summary(operations: &Operations, waiting: usize) -> String {
         count => format!("{count} calls wait for you"),
     });
     format!("{}.", parts.join("; "))
+}
+
+/// How many servers are up, and what the others are. One that is disabled does not count; a lazy one
+/// that is not needed yet is up.
+fn servers_summary(states: impl Iterator<Item = State>) -> String {
+    let mut counts = [
+        ("down", 0),
+        ("connecting", 0),
+        ("untrusted", 0),
+        ("blocked", 0),
+    ];
+    let (mut up, mut disabled) = (0, 0);
+    for state in states {
+        match state {
+            State::Disabled => disabled += 1,
+            State::Connecting { .. } => counts[1].1 += 1,
+            State::Untrusted { .. } => counts[2].1 += 1,
+            State::Blocked { .. } => counts[3].1 += 1,
+            state if is_down(&state) => counts[0].1 += 1,
+            _ => up += 1,
+        }
+    }
+    let is = |count: usize| if count == 1 { "is" } else { "are" };
+    let others: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+    let all = up + others.iter().map(|(_, count)| count).sum::<usize>();
+    match (all, others.as_slice()) {
+        (0, _) if disabled > 0 => "All servers are disabled".to_owned(),
+        (0, _) => "No server is configured".to_owned(),
+        (1, []) => "The server is up".to_owned(),
+        (all, []) => format!("All {all} servers are up"),
+        (1, [(state, _), ..]) => format!("The server is {state}"),
+        (all, [(state, count)]) => format!("{count} of {all} servers {} {state}", is(*count)),
+        (all, others) => {
+            let others = others
+                .iter()
+                .map(|(state, count)| format!("{count} {} {state}", is(*count)));
+            let others: Vec<_> = others.collect();
+            format!("{up} of {all} servers {} up, {}", is(up), others.join(", "))
+        }
+    }
 }
 
 pub(super) fn is_down(state: &State) -> bool {
@@ -115,6 +147,8 @@ fn server_problem(operations: &Operations, server: &ServerHandle) -> Option<Mark
     let hint = match &state {
         State::NeedsLogin { hint, .. } => *hint,
         State::Stopped => Hint::StartAgain,
+        State::Untrusted { .. } => Hint::Accept,
+        State::Blocked { .. } => Hint::ChangeServerList,
         _ => Hint::Examine,
     };
     let to_do = operations.hint(hint, name);
@@ -125,12 +159,12 @@ fn server_problem(operations: &Operations, server: &ServerHandle) -> Option<Mark
             "." (to_do_sentence(to_do.as_deref()))
         });
     }
-    if !is_down(&state) {
-        return None;
-    }
     let problem = match &state {
         State::NeedsLogin { .. } => "needs a login",
-        _ => "is down",
+        State::Untrusted { .. } => "is untrusted",
+        State::Blocked { .. } => "is blocked",
+        state if is_down(state) => "is down",
+        _ => return None,
     };
     let stderr = last_stderr(server, &state);
     Some(html! {
@@ -223,4 +257,47 @@ fn to_do_sentence(to_do: Option<&str>) -> Markup {
 
 fn link(name: &str) -> Markup {
     html! { a href={ "/servers/" (path_segment::encode(name)) } { (name) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use switchboard::revision::Era;
+
+    use super::*;
+
+    #[test]
+    fn only_servers_that_can_be_used_are_called_up() {
+        let ready = || State::Ready {
+            era: Era::Modern,
+            version: String::new(),
+        };
+        let connecting = || State::Connecting {
+            since: SystemTime::now(),
+            step: switchboard::server::ConnectStep::Handshake,
+        };
+        let untrusted = || State::Untrusted {
+            reason: String::new(),
+        };
+        for (states, expected) in [
+            (vec![], "No server is configured"),
+            (vec![State::Disabled], "All servers are disabled"),
+            (vec![State::Disabled, ready()], "The server is up"),
+            (vec![State::Idle, ready()], "All 2 servers are up"),
+            (
+                vec![State::Disabled, connecting()],
+                "The server is connecting",
+            ),
+            (vec![untrusted(), ready()], "1 of 2 servers is untrusted"),
+            (
+                vec![State::Stopped, State::Stopped],
+                "2 of 2 servers are down",
+            ),
+            (
+                vec![ready(), connecting(), untrusted(), untrusted()],
+                "1 of 4 servers is up, 1 is connecting, 2 are untrusted",
+            ),
+        ] {
+            assert_eq!(servers_summary(states.into_iter()), expected);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::overview::document;
+use super::overview::{clock, document};
 use super::text::{foreign, json};
 use crate::{Operations, ShownRequest};
 
@@ -82,11 +82,11 @@ fn running_card(request: &ShownRequest, token: &str) -> Markup {
         section.card id={ "call-" (request.id) } {
             div.row {
                 strong { (request.principal.as_str()) }
-                span { (foreign(&request.method)) " " a href={ "/calls/" (request.id) } { code { (foreign(&request.name)) } } }
+                span { (foreign(&request.method)) " " a id={ "running-" (request.id) } href={ "/calls/" (request.id) } { code { (foreign(&request.name)) } } }
                 span.soft { "for " (seconds(request.age)) }
                 form method="post" action={ "/calls/" (request.id) "/cancel" } data-live {
                     input type="hidden" name="token" value=(token);
-                    button id={ "cancel-" (request.id) } { "Cancel" }
+                    button id={ "cancel-" (request.id) } aria-label={ "Cancel: " (foreign(&request.method)) " " (foreign(&request.name)) " of " (request.principal.as_str()) } { "Cancel" }
                 }
             }
         }
@@ -110,7 +110,7 @@ pub(super) fn audit(operations: &Operations, filter: &AuditFilter) -> Markup {
             } @else {
                 table.wide {
                     thead { tr {
-                        th { "Time" } th { "Client" } th { "What" } th { "Decision" } th { "Outcome" } th { "ms" }
+                        th { "Time (UTC)" } th { "Client" } th { "What" } th { "Decision" } th { "Outcome" } th { "ms" }
                     } }
                     tbody { @for line in &shown { (audit_row(line)) } }
                 }
@@ -170,12 +170,12 @@ fn outcome(line: &Value) -> String {
 
 fn audit_row(line: &Value) -> Markup {
     let text = |key: &str| line[key].as_str().unwrap_or_default();
-    let time = text("time").get(11..19).unwrap_or_default();
+    let time = clock(text("time"));
     html! {
         tr {
-            td.soft {
+            td.soft title=(text("time")) {
                 @match line["request"].as_u64() {
-                    Some(number) => a href={ "/calls/" (number) } { (time) },
+                    Some(number) => a id={ (text("event")) "-" (number) } href={ "/calls/" (number) } { (time) },
                     None => (time),
                 }
             }
@@ -193,7 +193,7 @@ fn audit_row(line: &Value) -> Markup {
                 (outcome_word(line))
                 @if !text("error").is_empty() { div.soft { (foreign(text("error"))) } }
             }
-            td { @if let Some(ms) = line["duration_ms"].as_f64() { (format!("{ms:.1}")) } }
+            td data-label="ms" { @if let Some(ms) = line["duration_ms"].as_f64() { (format!("{ms:.1}")) } }
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use switchboard::RawJson;
 use switchboard::call::CallError;
 use switchboard::caller::{CallReport, ReportedOutcome};
 use switchboard::revision::Era;
 use switchboard::sync::lock;
+use switchboard::{RawJson, ServerName};
 
 use super::Answer;
 use super::target::ServerRequest;
@@ -26,6 +26,8 @@ pub(super) struct RecordGuard<'a> {
     pub(super) caller: &'a Arc<RequestCaller>,
     pub(super) began: Instant,
     pub(super) is_recorded: bool,
+    /// The server of a call that ended before it was reported.
+    pub(super) server: Option<ServerName>,
 }
 
 impl RecordGuard<'_> {
@@ -38,6 +40,10 @@ impl RecordGuard<'_> {
                 .as_ref()
                 .is_some_and(|report| report.outcome == ReportedOutcome::ToolError)
         };
+        if self.server.is_none() {
+            let error = answer.as_ref().err();
+            self.server = error.and_then(CallError::server).cloned();
+        }
         let outcome = match answer {
             Ok(result) if self.is_input_required(result) => RequestOutcome::InputRequired,
             Ok(_) if is_tool_error() => RequestOutcome::ToolError,
@@ -69,7 +75,7 @@ impl RecordGuard<'_> {
                 principal: &client.principal,
                 client_info: self.request.client_info.as_ref(),
                 method: &self.request.method,
-                server: self.target.server.as_ref(),
+                server: self.target.server.as_ref().or(self.server.as_ref()),
                 name: &self.target.name,
                 arguments: self.target.arguments.as_ref(),
                 approval: approval.as_deref(),

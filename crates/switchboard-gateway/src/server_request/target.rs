@@ -58,7 +58,8 @@ impl ServerRequest {
         }
     }
 
-    /// Whether the URI may be that of a skill, which only lists of skills name.
+    /// Whether the URI may be that of a skill, which only lists of skills name: no server is known to
+    /// have it, or not all of them have been asked.
     pub(super) fn is_of_unknown_skill(gateway: &GatewayState, request: &ClientRequest) -> bool {
         let is_of_address = matches!(
             &*request.method,
@@ -66,8 +67,9 @@ impl ServerRequest {
         );
         is_of_address
             && request.params.text("uri").is_some_and(|uri| {
-                let server = gateway.server_of_resource(&request.client.selection, &uri);
-                server.is_none()
+                let selection = &request.client.selection;
+                skills::are_unknown(gateway, selection)
+                    || gateway.server_of_resource(selection, &uri).is_none()
             })
     }
 

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-use serde_json::json;
-use switchboard_gateway::{Gateway, GatewaySettings, ListingSettings};
+use serde_json::{Value, json};
+use switchboard_gateway::audit::AuditLog;
+use switchboard_gateway::{Gateway, GatewaySettings, ListingSettings, Operations};
 use switchboard_testkit::script::Era;
-use switchboard_testkit::{Chaos, Record, Scratch, Step};
+use switchboard_testkit::{Chaos, Record, Scratch, Step, wait_until};
 
 use super::ALLOW;
 use super::support::{PATIENCE, TestClient, all_capabilities, answer, client, gateway, host, stop};
@@ -260,4 +261,47 @@ async fn a_change_of_roots_replaces_the_open_question_about_them() {
     assert_eq!(next[0]["params"]["requestId"], first["id"]);
     assert_eq!(next[1]["method"], "roots/list");
     stop(gateway).await;
+}
+
+/// The audit log has what the server did, though the client never came for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_ended_while_its_client_was_asked_is_recorded_as_answered() {
+    let scratch = Scratch::new();
+    let (go, done) = (scratch.path("go"), scratch.path("done"));
+    let question =
+        format!(r#"{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}"#);
+    let steps = vec![
+        Step::Say(question),
+        Step::WaitFile(go.clone()),
+        Step::text("ok"),
+        Step::Touch(done.clone()),
+    ];
+    let server = Chaos::new()
+        .era(Era::Legacy)
+        .tool("t", steps)
+        .tool("next", vec![Step::WaitFile(done), Step::text("ok")]);
+    let tables = format!("{ALLOW}{}", server.entry("s").render());
+    let host = host(&scratch, &tables).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let gateway = Gateway::new(host, operations.settings());
+    let mut client = TestClient::modern(&gateway, "ada", all_capabilities());
+    let params = json!({"name": "mcp__s__t", "arguments": {}, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": all_capabilities(),
+    }});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    client.send(call).await;
+    let asked = client.next().await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    std::fs::write(go, "").unwrap();
+    client.call(2, "mcp__s__next", json!({})).await;
+    stop(gateway).await;
+    let outcome = || {
+        let lines = operations.audit().recent(9);
+        let mut lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+        let line = lines.find(|line: &Value| line["name"] == "t")?;
+        Some(line["outcome"].clone())
+    };
+    assert!(wait_until(PATIENCE, || outcome().is_some()));
+    assert_eq!(outcome().unwrap(), "answered");
 }

@@ -7,7 +7,9 @@ use switchboard_gateway::{
 };
 use switchboard_testkit::{Chaos, Entry, Launch, Record, Scratch, Step, program, wait_until};
 
-use super::support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, host, stop};
+use super::support::{
+    PATIENCE, TestClient, all_capabilities, client, demo, gateway, host, reload, stop,
+};
 use super::{ALLOW, COMBINATIONS, both};
 
 const COMPLETE: &str = "notifications/elicitation/complete";
@@ -133,6 +135,26 @@ async fn a_server_logs_from_the_lowest_level_that_a_connected_client_wants() {
     expect("debug");
     drop(curious);
     expect("error");
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reload_that_removes_the_last_server_removes_its_tools() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("t", Step::text("ok"));
+    let gateway = gateway(&scratch, &server.entry("s").render()).await;
+    let mut client = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let listed = client.request(1, "tools/list", json!({})).await;
+    assert_eq!(
+        listed["result"]["tools"][0]["name"], "mcp__s__t",
+        "{listed}"
+    );
+    reload(&gateway, &scratch, ALLOW).await;
+    client
+        .notification("notifications/tools/list_changed")
+        .await;
+    let listed = client.request(2, "tools/list", json!({})).await;
+    assert_eq!(listed["result"]["tools"], json!([]), "{listed}");
     stop(gateway).await;
 }
 

@@ -205,3 +205,57 @@ async fn a_session_that_is_in_use_is_ended_last() {
     let found = edge.send(&closing(&edge, &others[0])).await;
     assert_eq!(statuses(&found), [404]);
 }
+
+/// T20: neither the connections of one client nor those without a token shut out another client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t20_many_connections_shut_out_no_other_client() {
+    let limits = HttpLimits {
+        max_connections: 16,
+        ..HttpLimits::default()
+    };
+    let mut edge = TestEdge::start("", limits).await;
+    let session = edge.open_session().await;
+    let ping = edge.post("/mcp", &session, &request(1, "ping", json!({})));
+    let mut connections = Vec::new();
+    let mut refused = loop {
+        let mut stream = edge.connect().await;
+        stream.write_all(ping.as_bytes()).await.unwrap();
+        if stream.read_u8().await.is_ok() && !edge.refusals.take().is_empty() {
+            break stream;
+        }
+        until(&mut stream, b"\"result\":{}}").await;
+        connections.push(stream);
+    };
+    // The connection that opened the session may have been counted still.
+    assert!((3..=4).contains(&connections.len()));
+    let mut answer = String::new();
+    refused.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.contains("too many connections"), "{answer}");
+
+    // Begun requests without a token; the first ones are closed.
+    let mut nameless = Vec::new();
+    for _ in 0..40 {
+        let mut stream = edge.connect().await;
+        stream
+            .write_all(b"POST /healthz HTTP/1.1\r\n")
+            .await
+            .unwrap();
+        nameless.push(stream);
+    }
+    assert_eq!(nameless[0].read(&mut [0]).await.unwrap_or(0), 0);
+    let tokens = ClientTokens::new(&edge.scratch.path("state"));
+    let first = std::mem::replace(&mut edge.token, tokens.create("other").unwrap());
+    let others = edge.open_session().await;
+    assert_eq!(statuses(&edge.send(&closing(&edge, &others)).await), [200]);
+
+    // Those of the first client go on; without one of them there is room for another.
+    edge.token = first;
+    connections[0].write_all(ping.as_bytes()).await.unwrap();
+    until(&mut connections[0], b"\"result\":{}}").await;
+    drop(connections);
+    let ping = closing(&edge, &session);
+    while statuses(&edge.send(&ping).await) != [200] {
+        let refusals = edge.refusals.take();
+        assert_eq!(refusals, [RefusalReason::TooManyConnections]);
+    }
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard_gateway::ApprovalQueue;
 use switchboard_gateway::edge::http::HttpLimits;
-use switchboard_testkit::{Chaos, Step, wait_until};
+use switchboard_testkit::{Chaos, Record, Scratch, Step, wait_until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -71,6 +71,37 @@ async fn calls_of_a_client_without_a_session_share_the_callers_own_server_proces
         processes.push(inspected["pid"].clone());
     }
     assert_eq!(processes[0], processes[1]);
+}
+
+/// Each request is a client of its own, but a legacy server is not asked for two levels because of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_level_of_modern_requests_is_asked_for_once() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    let server = Chaos::new()
+        .on("initialize", Step::result(r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}"#))
+        .on("logging/setLevel", Step::result("{}"))
+        .tool("t", Step::text("ok"))
+        .record(&record);
+    let tables = format!("{ALLOW}{}", server.entry("s").render());
+    let edge = TestEdge::start(&tables, HttpLimits::default()).await;
+    let session = edge.open_session().await;
+    let set = request(1, "logging/setLevel", json!({"level": "error"}));
+    let set = edge.post("/mcp", &format!("{session}Connection: close\r\n"), &set);
+    assert_eq!(edge.send(&set).await[0].status, 200);
+    let levels = || Record::read(&record).with_method("logging/setLevel").len();
+    assert!(wait_until(PATIENCE, || levels() == 1));
+    for id in 1..=3 {
+        let (lines, body) = call(id, "mcp__s__t");
+        let level =
+            "\"io.modelcontextprotocol/logLevel\":\"debug\",\"io.modelcontextprotocol/protocolV";
+        let body = body.replace("\"io.modelcontextprotocol/protocolV", level);
+        let response = edge.send(&edge.post("/mcp", &lines, &body)).await;
+        assert_eq!(response[0].status, 200, "{response:?}");
+        assert!(wait_until(PATIENCE, || levels() == 2));
+    }
+    let calls = Record::read(&record).with_method("tools/call").len();
+    assert_eq!((calls, levels()), (3, 2));
 }
 
 /// A gateway that stops asks nobody any more. The second call has a stream already, because its client

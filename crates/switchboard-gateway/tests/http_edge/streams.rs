@@ -1,16 +1,19 @@
 //! Event streams.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard_gateway::ApprovalQueue;
 use switchboard_gateway::edge::http::HttpLimits;
 use switchboard_gateway::tokens::ClientTokens;
+use switchboard_testkit::{Chaos, Scratch, Step, wait_until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::client::{TestEdge, request, short_limits, until};
-use super::support::demo;
+use super::support::{PATIENCE, demo};
 
 /// T19: streams that were open when a token was revoked end, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -164,4 +167,88 @@ fn demo_tables() -> String {
 fn big(bytes: usize) -> String {
     let params = json!({"name": "mcp__demo__big", "arguments": {"bytes": bytes}});
     request(1, "tools/call", params)
+}
+
+/// T19: a client whose token was revoked gets no result any more, in either era.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t19_the_stream_of_a_call_ends_when_its_token_is_revoked() {
+    let scratch = Scratch::new();
+    let go = scratch.path("go");
+    let steps = vec![
+        Step::Progress(1.0),
+        Step::WaitFile(go.clone()),
+        Step::text("a secret"),
+    ];
+    let entry = Chaos::new().tool("t", steps).entry("s").render();
+    let tables = format!("[permissions]\nallow = [\"*\"]\n{entry}");
+    let edge = TestEdge::start(&tables, HttpLimits::default()).await;
+    let session = edge.open_session().await;
+    let call = |more: Value| {
+        let mut params = json!({"name": "mcp__s__t", "_meta": {"progressToken": "p"}});
+        for (key, value) in more.as_object().unwrap() {
+            params["_meta"][key] = value.clone();
+        }
+        request(1, "tools/call", params)
+    };
+    let legacy = edge.post("/mcp", &session, &call(json!({})));
+    let version = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let lines =
+        "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: mcp__s__t\r\n";
+    let modern = edge.post("/mcp", lines, &call(version));
+    let mut streams = Vec::new();
+    for call in [legacy, modern] {
+        let mut stream = edge.connect().await;
+        stream.write_all(call.as_bytes()).await.unwrap();
+        // The first piece of a legacy stream has no message.
+        let mut read = Vec::new();
+        while !String::from_utf8_lossy(&read).contains("notifications/progress") {
+            assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
+        }
+        streams.push(stream);
+    }
+    let tokens = ClientTokens::new(&edge.scratch.path("state"));
+    tokens.revoke("tester").unwrap();
+    let ping = edge.post(
+        "/mcp",
+        "Connection: close\r\n",
+        &request(1, "ping", json!({})),
+    );
+    while edge.send(&ping).await[0].status != 401 {}
+    std::fs::write(go, "").unwrap();
+    for mut stream in streams {
+        let mut rest = String::new();
+        let mut piece = [0; 4096];
+        while !rest.ends_with("0\r\n\r\n") {
+            let count = stream.read(&mut piece).await.unwrap();
+            assert_ne!(count, 0, "{rest}");
+            rest.push_str(&String::from_utf8_lossy(&piece[..count]));
+        }
+        assert!(!rest.contains("a secret"), "{rest}");
+    }
+}
+
+/// The end of a session cancels also a call that has no stream yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiting_call_is_cancelled_when_its_session_is_deleted() {
+    let approvals = Arc::new(ApprovalQueue::default());
+    let entry = Chaos::new().tool("t", Step::text("ok")).entry("s").render();
+    let edge = TestEdge::start_with_approvals(&entry, approvals.clone()).await;
+    let session = edge.open_session().await;
+    let lines = format!("{session}Connection: close\r\n");
+    let call = request(1, "tools/call", json!({"name": "mcp__s__t"}));
+    let mut stream = edge.connect().await;
+    let call = edge.post("/mcp", &session, &call);
+    stream.write_all(call.as_bytes()).await.unwrap();
+    assert!(wait_until(PATIENCE, || !approvals.waiting().is_empty()));
+    let delete = edge
+        .get("/mcp", &edge.token, &lines)
+        .replacen("GET", "DELETE", 1);
+    assert_eq!(edge.send(&delete).await[0].status, 200);
+    // Without a response to the call, there is no stream.
+    let answer = until(&mut stream, b"\r\n\r\n").await;
+    assert!(answer.starts_with(b"HTTP/1.1 202"));
+    assert!(approvals.waiting().is_empty());
 }

@@ -48,7 +48,9 @@ impl CurrentServers {
             let server = roster.servers.get(index);
             server.is_none_or(|server| server.is_settled_at(&server.snapshot()))
         };
-        catalog.generation > 0 && shows_all && !catalog.can_name_more(is_settled)
+        // A roster without servers is shown by a catalog of its own, too.
+        let is_of_roster = catalog.generation > 0 && catalog.roster == roster.number;
+        is_of_roster && shows_all && !catalog.can_name_more(is_settled)
     }
 }
 

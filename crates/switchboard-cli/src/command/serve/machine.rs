@@ -112,7 +112,10 @@ impl MachineGateway<'_> {
     ) -> Result<u8, Failure> {
         let audit = AuditLog::open(&paths.state, self.config.audit_arguments, self.redactor);
         let operations = Operations::new(host.clone(), audit, self.config_files);
-        operations.set_hint_words(|hint, server| hints::describe(hint, server, None));
+        operations.set_words(
+            |hint, server| hints::describe(hint, server, None),
+            hints::command,
+        );
         operations.set_tokens(ClientTokens::new(&paths.state));
         let settings = gateway_settings(&operations, self.args, &self.config, paths)?;
         let traces = settings.traces.clone();

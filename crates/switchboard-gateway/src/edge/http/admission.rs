@@ -12,6 +12,7 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::{HeaderMap, Uri};
 
 use super::connection::HeadNumber;
+use super::connections::ConnectionPlace;
 use crate::principal::Principal;
 use crate::refusal::RefusalReason;
 use crate::tokens::{ClientTokens, TokenGeneration};
@@ -102,13 +103,14 @@ impl Admission {
         }
     }
 
-    /// The client whose token the request carries. `checked` is that of the connection.
+    /// The client whose token the request carries. `checked` and `place` are those of the connection.
     pub(super) fn authenticate(
         &self,
         headers: &HeaderMap,
         head_number: Option<HeadNumber>,
         now: Instant,
         checked: &mut Option<CheckedToken>,
+        place: &ConnectionPlace,
     ) -> Result<Principal, RefusalReason> {
         // Before the token is looked up: one that is revoked meanwhile has an old generation.
         let generation = self.tokens.generation(now);
@@ -133,6 +135,7 @@ impl Admission {
         let client = self
             .client_of(authorization)
             .ok_or(RefusalReason::WrongToken)?;
+        place.set_client(&client)?;
         *checked = Some(CheckedToken {
             head_number,
             authorization: authorization.as_bytes().into(),
@@ -348,6 +351,7 @@ mod tests {
                 None,
                 Instant::now(),
                 &mut None,
+                &ConnectionPlace::alone(),
             );
             assert_eq!(authenticated, Err(expected), "{pairs:?}");
         }
@@ -364,7 +368,7 @@ mod tests {
             tokens.create("gemini").unwrap(),
         );
         let admission = Admission::new(tokens, [127, 0, 0, 1].into(), &[], &[]);
-        let mut checked = None;
+        let (mut checked, place) = (None, ConnectionPlace::alone());
         // Each head is sent twice: the second time its headers are not read.
         let mut head_number = HeadNumber::default();
         let mut client = |authorization: &str| {
@@ -372,7 +376,7 @@ mod tests {
             let headers = headers(&[("authorization", authorization)]);
             let [first, second] = [0; 2].map(|_| {
                 let number = Some(head_number);
-                admission.authenticate(&headers, number, Instant::now(), &mut checked)
+                admission.authenticate(&headers, number, Instant::now(), &mut checked, &place)
             });
             assert_eq!(first, second);
             first
@@ -396,7 +400,7 @@ mod tests {
         let repeated = Some(head_number);
         let mut again = || {
             let none = HeaderMap::new();
-            admission.authenticate(&none, repeated, Instant::now(), &mut checked)
+            admission.authenticate(&none, repeated, Instant::now(), &mut checked, &place)
         };
         assert_eq!(again(), Ok(Principal::new("gemini")));
         elsewhere.revoke("gemini").unwrap();

@@ -28,6 +28,7 @@ use tokio::sync::watch;
 
 use super::admission::CheckedToken;
 use super::attached_request::RequestRoom;
+use super::connections::ConnectionPlace;
 use super::events::EndConditions;
 use super::sessions::OpenedSessionId;
 use super::stall::{Rewound, WriteDeadline};
@@ -44,6 +45,7 @@ use crate::spans::Arrival;
 /// What the requests of one connection share: there is one at a time, and most are alike.
 pub(super) struct ServedConnection {
     pub(super) peer: SocketAddr,
+    place: ConnectionPlace,
     pub(super) timer: ConnectionTimer,
     checked_token: Mutex<Option<CheckedToken>>,
     pub(super) opened_session: Mutex<Option<OpenedSessionId>>,
@@ -75,12 +77,18 @@ const MIN_BUFFER_BYTES: usize = 8 << 10;
 pub(super) type ClientStream = WriteDeadline<TcpStream>;
 
 /// Serves one connection to its end.
-pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: SocketAddr) {
+pub(super) async fn serve(
+    state: &Arc<HttpState>,
+    place: ConnectionPlace,
+    stream: TcpStream,
+    peer: SocketAddr,
+) {
     // A response is one small packet, which must not wait for another.
     let _ = stream.set_nodelay(true);
     let limits = &state.limits;
     let connection = ServedConnection {
         peer,
+        place,
         timer: ConnectionTimer::new(limits.head_timeout),
         checked_token: Mutex::default(),
         opened_session: Mutex::default(),
@@ -167,7 +175,7 @@ impl ServedConnection {
         let mut checked = lock(&self.checked_token);
         state
             .admission
-            .authenticate(headers, head_number, now, &mut checked)
+            .authenticate(headers, head_number, now, &mut checked, &self.place)
     }
 
     /// Runs `serving`, and marks the connection when the edge closes.
@@ -255,7 +263,8 @@ fn admit<'a>(
         })?;
     let selection = state.selection(server).ok_or_else(|| {
         state.refused(RefusalReason::UnknownServer, peer, Some(&principal), path);
-        response::not_found("no server has this name; see `switchboard status`")
+        let status = state.gateway.command(&["status"]);
+        response::not_found(&format!("no server has this name; see {status}"))
     })?;
     Ok(HttpExchange {
         state,
@@ -366,24 +375,46 @@ impl HttpExchange<'_> {
     }
 
     /// The body of the request; the error is the response.
-    pub(super) async fn read_body(&self, mut body: Incoming) -> Result<Bytes, Response<HttpBody>> {
-        let limits = &self.state.limits;
-        let reading = read_body(&mut body, limits.max_body_bytes, &self.state.closing);
-        let timer = &self.connection.timer;
-        let read = timer.timeout(limits.body_timeout, reading).await;
-        read.unwrap_or(Err(BodyFault::TooSlow))
-            .map_err(|fault| self.refuse_body(fault))
+    pub(super) async fn read_body(&self, body: Incoming) -> Result<Bytes, Response<HttpBody>> {
+        let limit = self.state.limits.max_body_bytes;
+        let read = self.connection.read_body(self.state, body, limit).await;
+        read.map_err(|fault| self.refuse_body(fault))
     }
 
     /// The response to a request whose body could not be read.
     pub(super) fn refuse_body(&self, fault: BodyFault) -> Response<HttpBody> {
-        let limits = &self.state.limits;
+        let limit = self.state.limits.max_body_bytes;
+        let (principal, path) = (Some(&self.principal), self.path);
         self.connection
-            .has_refused_body
-            .store(true, Ordering::Relaxed);
-        let (reason, response) = fault.refusal(limits.max_body_bytes, limits.body_timeout);
+            .refuse_body(self.state, fault, limit, principal, path)
+    }
+}
+
+impl ServedConnection {
+    async fn read_body(
+        &self,
+        state: &HttpState,
+        mut body: Incoming,
+        limit: usize,
+    ) -> Result<Bytes, BodyFault> {
+        let reading = read_body(&mut body, limit, &state.closing);
+        let timeout = state.limits.body_timeout;
+        let read = self.timer.timeout(timeout, reading).await;
+        read.unwrap_or(Err(BodyFault::TooSlow))
+    }
+
+    fn refuse_body(
+        &self,
+        state: &HttpState,
+        fault: BodyFault,
+        limit: usize,
+        principal: Option<&Principal>,
+        path: &str,
+    ) -> Response<HttpBody> {
+        self.has_refused_body.store(true, Ordering::Relaxed);
+        let (reason, response) = fault.refusal(limit, state.limits.body_timeout);
         if let Some(reason) = reason {
-            self.refused(reason);
+            state.refused(reason, self.peer, principal, path);
         }
         response
     }
@@ -474,23 +505,15 @@ async fn mounted(
     state: &HttpState,
     connection: &ServedConnection,
     parts: Parts,
-    mut body: Incoming,
+    body: Incoming,
 ) -> Response<HttpBody> {
     /// No page needs a form larger than this.
     const MAX_FORM_BYTES: usize = 64 << 10;
     let path = parts.uri.path().to_owned();
-    let reading = read_body(&mut body, MAX_FORM_BYTES, &state.closing);
-    let timeout = state.limits.body_timeout;
-    let read = connection.timer.timeout(timeout, reading).await;
-    let body = match read.unwrap_or(Err(BodyFault::TooSlow)) {
+    let body = match connection.read_body(state, body, MAX_FORM_BYTES).await {
         Ok(body) => body,
         Err(fault) => {
-            connection.has_refused_body.store(true, Ordering::Relaxed);
-            let (reason, response) = fault.refusal(MAX_FORM_BYTES, timeout);
-            if let Some(reason) = reason {
-                state.refused(reason, connection.peer, None, &path);
-            }
-            return response;
+            return connection.refuse_body(state, fault, MAX_FORM_BYTES, None, &path);
         }
     };
     let principal = connection.authenticate(state, &parts.headers, None, Instant::now());
@@ -514,7 +537,7 @@ async fn mounted(
 
 impl HttpState {
     /// Whether the edge closes.
-    fn is_closing(&self) -> bool {
+    pub(super) fn is_closing(&self) -> bool {
         !matches!(self.closing.has_changed(), Ok(false))
     }
 

@@ -200,12 +200,12 @@ pub(super) struct EventReader {
     first: Vec<u8>,
     /// The kept events after this number come next.
     after: Option<u64>,
-    /// Set for open-ended streams.
+    /// Set for streams of requests.
     end: Option<EndConditions>,
     on_end: Option<OnEnd>,
 }
 
-/// What ends an open-ended stream, besides its client.
+/// What ends a stream, besides its client and its last message.
 pub(super) struct EndConditions {
     /// Becomes true when the edge closes.
     closing: watch::Receiver<bool>,
@@ -214,7 +214,7 @@ pub(super) struct EndConditions {
     at_closing: AtClosing,
 }
 
-/// What happens to an open-ended stream when the edge closes.
+/// What happens to a stream when the edge closes.
 enum AtClosing {
     End,
     /// This is run, and makes the stream end after a last message.

@@ -16,7 +16,7 @@ use switchboard::wire::{self, Incoming};
 
 use super::attached_request::AttachedRequest;
 use super::connection::HttpExchange;
-use super::events::{EndConditions, EventStream};
+use super::events::EventStream;
 use super::mirror::VERSION_HEADER;
 use super::sessions::{self, HttpSession, SESSION_HEADER};
 use super::{HttpBody, response};
@@ -39,7 +39,7 @@ pub(super) async fn handle(exchange: &HttpExchange<'_>, body: Bytes) -> Response
     let is_batch = body.trim_ascii_start().first() == Some(&b'[');
     if is_batch {
         return match sessions::of_request(exchange) {
-            Ok(session) => batch(&session, &body),
+            Ok(session) => batch(exchange, &session, &body),
             Err(refusal) => refusal,
         };
     }
@@ -187,7 +187,6 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
         let fault = ErrorReply::new(reply::METHOD_NOT_FOUND, "this revision has no initialize");
         return refuse(StatusCode::NOT_FOUND, &fault);
     }
-    let is_open_ended = method == "subscriptions/listen";
     let gateway = &exchange.state.gateway;
     let (outbound, mut queue) = gateway.outbound();
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
@@ -207,13 +206,12 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
     if let Some(message) = first {
         stream.append(&mut beginning, &message);
     }
-    let end = match is_open_ended {
-        true => exchange.end_conditions(),
-        // A call ends by itself.
-        false => EndConditions::new(exchange.state.closing.clone(), || true),
-    };
     let reader = stream.read(beginning, None);
-    let reader = reader.ends_with(end.draining_with(client.begin_draining_later()));
+    let reader = reader.ends_with(
+        exchange
+            .end_conditions()
+            .draining_with(client.begin_draining_later()),
+    );
     response::events(reader.on_end(move || drop(client)))
 }
 
@@ -278,8 +276,7 @@ impl HttpExchange<'_> {
         poll_fn(|context| {
             let output = work.as_mut().poll(context);
             // The connection wakes its task when that changes.
-            let is_closing = || !matches!(self.state.closing.has_changed(), Ok(false));
-            if output.is_pending() && is_closing() {
+            if output.is_pending() && self.state.is_closing() {
                 client.begin_draining();
             }
             output
@@ -336,26 +333,37 @@ async fn in_session(
         Some(Some(message)) if reply::is_response(&message) => {
             response::json(StatusCode::OK, message)
         }
-        first => stream(session, queue, first.flatten()),
+        first => stream(exchange, session, queue, first.flatten()),
     }
 }
 
 /// Messages of a legacy client together, as 2025-03-26 has them. Each request has a task of its own.
-fn batch(session: &Arc<HttpSession>, body: &Bytes) -> Response<HttpBody> {
+fn batch(
+    exchange: &HttpExchange<'_>,
+    session: &Arc<HttpSession>,
+    body: &Bytes,
+) -> Response<HttpBody> {
     let (outbound, queue) = session.client.outbound();
     match session.client.receive(body, &outbound) {
         Received::Accepted => response::accepted(),
         Received::Invalid => invalid(body),
-        Received::Request => stream(session, queue, None),
+        Received::Request => stream(exchange, session, queue, None),
     }
 }
 
 /// The response as events, which a client can resume.
-fn stream(session: &HttpSession, queue: OutboundQueue, first: Option<Bytes>) -> Response<HttpBody> {
+fn stream(
+    exchange: &HttpExchange<'_>,
+    session: &HttpSession,
+    queue: OutboundQueue,
+    first: Option<Bytes>,
+) -> Response<HttpBody> {
     let stream = session.open_stream(queue);
     let mut beginning = session.beginning(&stream);
     if let Some(message) = first {
         stream.append(&mut beginning, &message);
     }
-    response::events(stream.read(beginning, None))
+    // When the edge closes, the calls end by themselves.
+    let end = exchange.end_conditions().draining_with(|| {});
+    response::events(stream.read(beginning, None).ends_with(end))
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ALLOW,
-    CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY, WWW_AUTHENTICATE,
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, VARY, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Response, StatusCode};
 
@@ -129,6 +129,13 @@ pub(super) fn refused(reason: RefusalReason) -> Response<HttpBody> {
             r#"Bearer realm="switchboard", error="invalid_token""#,
             "this token is unknown or was revoked: `switchboard token list` names the clients that have one, `switchboard token new NAME` makes one",
         ),
+        RefusalReason::TooManyConnections => {
+            let message = "this client has too many connections to the gateway; close some";
+            let mut response = edge_error(StatusCode::SERVICE_UNAVAILABLE, message);
+            let headers = response.headers_mut();
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            return response;
+        }
         RefusalReason::ForeignOrigin => {
             return edge_error(
                 StatusCode::FORBIDDEN,

@@ -113,6 +113,8 @@ impl HttpSessions {
         let session = lock(&self.open).remove(&number);
         if let Some(session) = session {
             session.general.interrupt();
+            // A request that has not become a stream yet keeps the session until its response.
+            session.client.end_requests();
         }
     }
 
@@ -363,6 +365,10 @@ impl HttpExchange<'_> {
 
     fn session_of_number(&self, number: u64) -> Option<Arc<HttpSession>> {
         let session = lock(&self.state.sessions.open).get(&number).cloned()?;
+        // A session ends with the token that opened it, also if the client has another now.
+        if session.principal.token() != self.principal.token() {
+            return None;
+        }
         *lock(&session.used) = self.arrived;
         Some(session)
     }

@@ -208,7 +208,7 @@ fn attribute_question(
     }
 }
 
-/// Responds with the roots of the caller that the question belongs to, or else with the host's. A
+/// Responds with the roots of the caller that the question belongs to, or else with the host's own. A
 /// server may also ask outside of calls.
 fn answer_roots(
     receiver: &Receiver,
@@ -228,7 +228,13 @@ fn answer_roots(
             ask_caller(receiver, id, caused_by, call, is_certain, question);
         }
         _ => {
-            let roots = json!({"roots": receiver.options.roots.list()});
+            let roots = &receiver.options.roots;
+            // During a call, those outside of calls could be another caller's.
+            let list = match candidates.in_flight.is_empty() {
+                true => roots.list_outside_calls(),
+                false => roots.list(),
+            };
+            let roots = json!({ "roots": list });
             respond(receiver, &id, &ReplyBody::result(&roots));
         }
     }
