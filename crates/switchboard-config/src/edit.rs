@@ -137,20 +137,26 @@ fn listed(known: &[String]) -> String {
 }
 
 /// Changes a file. For an addition a missing file is created (0600, in a private folder), if its
-/// name decides the dialect.
+/// name decides the dialect. Edits by several processes follow each other.
 pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault> {
     let path = file
         .path
         .canonicalize()
         .unwrap_or_else(|_| file.path.clone());
-    let exists = may_exist(&file.path);
-    if !exists && !matches!(change, Change::Add(_)) {
+    let is_addition = matches!(change, Change::Add(_));
+    if !is_addition && !may_exist(&file.path) {
         return Err(EditFault::NoSuchServer {
             file: path,
             name: change.name().to_owned(),
             known: Vec::new(),
         });
     }
+    let failed = |fault| EditFault::Io {
+        file: path.clone(),
+        fault,
+    };
+    let _lock = write::lock_folder(&path, is_addition).map_err(failed)?;
+    let exists = may_exist(&file.path);
     let text = if exists {
         read_text(file).map_err(|errors| EditFault::DoesNotLoad(ConfigErrors(errors)))?
     } else {
@@ -186,10 +192,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
     )
     .map_err(|errors| EditFault::WouldNotLoad(ConfigErrors(errors)))?;
     let line = check(change, &before, &after).map_err(unsupported)?;
-    write::write(&path, edited.as_bytes(), exists).map_err(|fault| EditFault::Io {
-        file: path.clone(),
-        fault,
-    })?;
+    write::write(&path, edited.as_bytes(), exists).map_err(failed)?;
     Ok(EditOutcome {
         file: path,
         dialect,

@@ -2,6 +2,7 @@
 //! fields and references, and without literal secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -272,40 +273,37 @@ impl Conversion<'_> {
 
     /// Converts a text to the native syntax. A password in a URL becomes a reference.
     fn launch_text(&mut self, field: &str, text: &str) -> String {
-        let written = self.rewritten(TextRole::Launch, text);
-        if field != "url" {
-            return written;
+        match field {
+            "url" => self.without(field, text, sensitive::find_in_url(text)),
+            _ => self.rewritten(TextRole::Launch, text),
         }
-        self.without(field, written, &secrets_in_url(text))
     }
 
     fn arguments(&mut self, texts: &[String]) -> Vec<String> {
-        let secrets = sensitive::secrets_in_arguments(texts);
-        let secrets: Vec<String> = secrets
-            .iter()
-            .map(|secret| secret.expose().to_owned())
-            .filter(|secret| !self.syntax.reads(TextRole::Launch, secret))
-            .collect();
-        texts
-            .iter()
-            .map(|text| {
-                let written = self.rewritten(TextRole::Launch, text);
-                self.without("args", written, &secrets)
-            })
+        let secrets = sensitive::find_in_arguments(texts);
+        let found = texts.iter().zip(secrets);
+        found
+            .map(|(text, secrets)| self.without("args", text, secrets))
             .collect()
     }
 
-    /// Replaces each of these secrets in a text by a reference.
-    fn without(&mut self, field: &str, mut text: String, secrets: &[String]) -> String {
+    /// Converts a text to the native syntax, with a reference in place of each of these secrets.
+    fn without(&mut self, field: &str, text: &str, mut secrets: Vec<Range<usize>>) -> String {
+        // A secret that is a reference stays one.
+        secrets.retain(|secret| !self.syntax.reads(TextRole::Launch, &text[secret.clone()]));
+        let mut written = String::new();
+        let mut end = 0;
         for secret in secrets {
-            let written = escape(secret);
-            if !secret.is_empty() && text.contains(&written) {
-                let variable = self.variable(&format!("{}_SECRET", self.prefix), secret);
-                text = text.replace(&written, &format!("${{{variable}}}"));
-                self.secrets.push((field.to_owned(), variable));
+            written += &self.rewritten(TextRole::Launch, &text[end..secret.start]);
+            end = secret.end;
+            let variable = self.variable(&format!("{}_SECRET", self.prefix), &text[secret]);
+            written += &format!("${{{variable}}}");
+            let replaced = (field.to_owned(), variable);
+            if !self.secrets.contains(&replaced) {
+                self.secrets.push(replaced);
             }
         }
-        text
+        written + &self.rewritten(TextRole::Launch, &text[end..])
     }
 
     /// The value of a variable, a header or a secret field: literal secrets become references.
@@ -366,27 +364,6 @@ impl Conversion<'_> {
         };
         segments.iter().map(segment).collect()
     }
-}
-
-/// The password and the secret query values of a URL, as they are written: a percent-encoded value
-/// is found in the text only in that form.
-fn secrets_in_url(text: &str) -> Vec<String> {
-    if url::Url::parse(text).is_err() {
-        return Vec::new();
-    }
-    let text = text.split('#').next().unwrap_or_default();
-    let (before, query) = text.split_once('?').unwrap_or((text, ""));
-    let after_scheme = before.split_once("://").map_or("", |(_, rest)| rest);
-    let authority = after_scheme.split('/').next().unwrap_or_default();
-    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-    let password = user.split_once(':').map(|(_, password)| password);
-    let in_query = query.split('&').filter_map(|pair| {
-        let (_, value) = pair.split_once('=')?;
-        let (name, _) = url::form_urlencoded::parse(pair.as_bytes()).next()?;
-        sensitive::names_a_secret(&name).then_some(value)
-    });
-    let secrets = password.into_iter().chain(in_query);
-    secrets.map(str::to_owned).collect()
 }
 
 fn duration_text(duration: Duration) -> String {

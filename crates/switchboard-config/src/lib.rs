@@ -106,7 +106,7 @@ pub use schema::schema;
 pub use search::{
     LinkedFile, foreign_project_files, linked_project_files, project_folder, search, search_order,
 };
-pub use sensitive::names_a_secret;
+pub use sensitive::{names_a_secret, secret_value};
 pub use server_config::ServerConfig;
 pub use server_settings::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Start, TimeField, Timeouts};
 pub use shell_command::shell_command;

@@ -74,7 +74,8 @@ pub fn resolve_url(
     let Expansion {
         unset, mut secrets, ..
     } = expansion;
-    secrets.extend(url.password().map(Secret::new));
+    // A user name without a password is a token.
+    secrets.extend(url.password().or(Some(url.username())).map(Secret::new));
     secrets.extend(
         url.query_pairs()
             .flat_map(|(name, value)| secrets_of(&name, &value)),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use arc_swap::ArcSwap;
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use secrecy::{ExposeSecret, SecretString};
@@ -92,7 +92,10 @@ impl Redactor {
         if forms.is_empty() {
             return Self::default();
         }
+        // A DFA, the default for few patterns, takes time and memory that grow with the square of a
+        // value's length if the value repeats itself.
         let automaton = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
             .match_kind(MatchKind::LeftmostLongest)
             .build(&forms);
         Self {
@@ -332,6 +335,13 @@ mod tests {
         live.set([Secret::new("token-one"), Secret::new("token-two")]);
         assert_eq!(redactor.redact("token-one token-two"), "[secret] [secret]");
         assert_eq!(format!("{live:?}"), "LiveSecrets");
+    }
+
+    /// With a DFA this takes minutes.
+    #[test]
+    fn t25_a_long_value_that_repeats_itself_is_redacted_too() {
+        let value = "x".repeat(100_000);
+        check(&value, &format!("a {value} b"), "a [secret] b");
     }
 
     #[test]

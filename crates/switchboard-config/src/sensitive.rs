@@ -4,6 +4,8 @@
 //! redacted in free text (logs, errors, progress), where redacting an ordinary word would make the
 //! text unreadable.
 
+use std::ops::Range;
+
 use crate::secret::Secret;
 
 /// A name that contains one of these, ignoring separators, names a secret.
@@ -18,7 +20,7 @@ const NOT_SECRET_ENDINGS: &str = "limit max min count size length ttl timeout ex
 
 /// Values that are never secrets, whatever their name.
 const ORDINARY_VALUES: &str = "true false yes no on off none null auto trace debug info warn warning error verbose silent production development test \
-                        stdio localhost";
+                        stdio localhost latest";
 
 /// The secrets in a value of this name: the whole value, and what follows `Bearer` or `Basic`.
 pub(crate) fn secrets_of(name: &str, value: &str) -> Vec<Secret> {
@@ -128,28 +130,102 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
+/// The secret value at the end of an argument that names it: `--token=x`, `API_KEY=x`,
+/// `Authorization: x`, `--header=Authorization:x`, `--env=API_KEY=x`.
+pub fn secret_value(argument: &str) -> Option<&str> {
+    argument
+        .match_indices(['=', ':'])
+        .find_map(|(at, separator)| {
+            let (before, value) = (&argument[..at], &argument[at + 1..]);
+            let before = before.trim_end_matches(['"', '\'', ' ']);
+            let is_part =
+                |character: char| character.is_alphanumeric() || "-_.".contains(character);
+            let name = before.rsplit(|character| !is_part(character)).next()?;
+            // Without a blank, `host:port` and `image:tag` look like a header.
+            let in_front = before[..before.len() - name.len()].chars().next_back();
+            let is_header =
+                !name.contains('.') && in_front.is_none_or(|last| "= \"'".contains(last));
+            let separates = separator == "=" || value.starts_with(' ') || is_header;
+            (separates && names_a_secret(name)).then(|| value.trim_start())
+        })
+}
+
 /// Secrets in arguments, by the name of the option: `--token=x`, `--api-key x`, `-e API_KEY=x`, `-H
-/// "Authorization: x"`; and passwords in URLs.
+/// "Authorization: x"`; and those in URLs.
 pub(crate) fn secrets_in_arguments(args: &[String]) -> Vec<Secret> {
-    let mut found = Vec::new();
-    for (index, arg) in args.iter().enumerate() {
-        // A header in an argument of its own: `Authorization: Bearer x`.
-        let (flag, value) = match arg.split_once('=').or_else(|| arg.split_once(": ")) {
-            Some((flag, value)) => (flag, Some(value)),
-            None if arg.starts_with('-') => (arg.as_str(), args.get(index + 1).map(String::as_str)),
-            None => (arg.as_str(), None),
+    let found = find_in_arguments(args);
+    found
+        .iter()
+        .zip(args)
+        .flat_map(|(ranges, arg)| ranges.iter().map(move |range| &arg[range.clone()]))
+        .flat_map(|value| [Some(value), without_scheme(value)])
+        .flatten()
+        .map(Secret::new)
+        .collect()
+}
+
+/// Where each argument contains secrets, in order and without overlaps.
+pub(crate) fn find_in_arguments(args: &[String]) -> Vec<Vec<Range<usize>>> {
+    let mut is_value = false;
+    let find = |arg: &String| {
+        let is_value_of_option = std::mem::take(&mut is_value) && !arg.starts_with('-');
+        is_value = arg.starts_with('-') && !arg.contains('=') && names_a_secret(arg);
+        let found = match secret_value(arg) {
+            _ if is_value_of_option => vec![0..arg.len()],
+            Some(value) => vec![arg.len() - value.len()..arg.len()],
+            None => {
+                let option = arg
+                    .split_once('=')
+                    .filter(|(name, _)| name.starts_with('-'));
+                let start = option.map_or(0, |(name, _)| name.len() + 1);
+                let in_url = find_in_url(&arg[start..]).into_iter();
+                in_url
+                    .map(|range| range.start + start..range.end + start)
+                    .collect()
+            }
         };
-        if let Some(value) = value.filter(|value| !value.starts_with('-'))
-            && names_a_secret(flag)
-        {
-            found.extend(secrets_of(flag, value));
+        let found = found.into_iter();
+        found
+            .filter(|range| !is_ordinary(&arg[range.clone()]))
+            .collect()
+    };
+    args.iter().map(find).collect()
+}
+
+/// Where a URL contains its password and the secret values of its query, in order. Over HTTP, a
+/// user name without a password is a token.
+pub(crate) fn find_in_url(text: &str) -> Vec<Range<usize>> {
+    let Ok(url) = url::Url::parse(text) else {
+        return Vec::new();
+    };
+    let Some(authority_start) = text.find("://").map(|at| at + 3) else {
+        return Vec::new();
+    };
+    let text = text.split('#').next().unwrap_or_default();
+    let query_start = text.find('?').map_or(text.len(), |at| at + 1);
+    let authority = text[authority_start..].split(['/', '?']).next();
+    let user_info = authority.and_then(|authority| Some(authority.rsplit_once('@')?.0));
+    let mut found = Vec::new();
+    if let Some(user_info) = user_info {
+        let end = authority_start + user_info.len();
+        match user_info.split_once(':') {
+            Some((user, _)) => found.push(authority_start + user.len() + 1..end),
+            None if url.scheme().starts_with("http") => found.push(authority_start..end),
+            None => {}
         }
-        found.extend(
-            url::Url::parse(arg)
-                .ok()
-                .and_then(|url| url.password().map(Secret::new)),
-        );
     }
+    let mut start = query_start;
+    for pair in text[query_start..].split('&') {
+        let end = start + pair.len();
+        let name = url::form_urlencoded::parse(pair.as_bytes()).next();
+        if let (Some(at), Some((name, _))) = (pair.find('='), name)
+            && names_a_secret(&name)
+        {
+            found.push(start + at + 1..end);
+        }
+        start = end + 1;
+    }
+    found.retain(|range| !range.is_empty());
     found
 }
 
@@ -203,5 +279,55 @@ mod tests {
             [Secret::new("Bearer opensesame"), Secret::new("opensesame")]
         );
         assert!(secrets_of("PASSWORD", "true").is_empty());
+    }
+
+    #[test]
+    fn s2_45_an_argument_is_split_at_the_end_of_its_name() {
+        let check = |argument: &str, expected: Option<&str>| {
+            assert_eq!(secret_value(argument), expected, "{argument}")
+        };
+        check("Authorization: Basic canary==", Some("Basic canary=="));
+        check(
+            "--header=Authorization: Bearer canary",
+            Some("Bearer canary"),
+        );
+        check(
+            "--header=Authorization:Bearer canary=",
+            Some("Bearer canary="),
+        );
+        check("--env=API_KEY=canary==", Some("canary=="));
+        check("X-Api-Key:canary", Some("canary"));
+        check("--token=canary", Some("canary"));
+        check("{\"token\": \"canary\"}", Some("\"canary\"}"));
+        check("https://h/?q=1&token=canary", Some("canary"));
+        check("jdbc:sqlserver://h;password=canary", Some("canary"));
+        for ordinary in [
+            "--port=8080",
+            "https://auth.example.com:8080/x",
+            "org/auth-service:1.2",
+            "auth.example.com:8080",
+            "C:\\keys\\x",
+            "--env",
+            "time: 12:30",
+            "",
+        ] {
+            check(ordinary, None);
+        }
+    }
+
+    #[test]
+    fn t25_credentials_of_a_url_are_found_where_they_are() {
+        let check = |text: &str, expected: &[&str]| {
+            let found: Vec<_> = find_in_url(text).into_iter().map(|at| &text[at]).collect();
+            assert_eq!(found, expected, "{text}");
+        };
+        check(
+            "https://u:a@a.example.com/api?key=1&port=8011&token=t#key=2",
+            &["a", "1", "t"],
+        );
+        check("https://canary@h.example.com/mcp", &["canary"]);
+        check("postgres://me@h/x", &[]);
+        check("https://h/me@home?keyboard=us", &[]);
+        check("not a url?token=x", &[]);
     }
 }

@@ -1,6 +1,6 @@
 //! Masks what looks secret in arguments and addresses.
 
-use switchboard::config::names_a_secret;
+use switchboard::config::{names_a_secret, secret_value};
 
 const MASK: &str = "***";
 
@@ -58,16 +58,9 @@ fn one(word: &str) -> String {
     {
         return free_standing(word);
     }
-    if let Some((name, value)) = word.split_once('=')
-        && names_a_secret(name)
-    {
-        return format!("{name}={}", hide_value(value));
-    }
-    // A header: `Authorization: Bearer …`.
-    if let Some((name, value)) = word.split_once(": ")
-        && names_a_secret(name)
-    {
-        return format!("{name}: {}", hide_value(value));
+    if let Some(value) = secret_value(word) {
+        let name = &word[..word.len() - value.len()];
+        return format!("{name}{}", hide_value(value));
     }
     if let Some((name, value)) = word.split_once('=')
         && name.starts_with('-')
@@ -204,6 +197,10 @@ mod tests {
         check(
             &["-H", "Authorization: Bearer canary5"],
             &["-H", "Authorization: ***"],
+        );
+        check(
+            &["Authorization: Basic canary==", "--env=API_KEY=canary"],
+            &["Authorization: ***", "--env=API_KEY=***"],
         );
         check(
             &["https://me:canary6@host/x?key=canary7#canary8"],

@@ -692,3 +692,19 @@ fn an_impossible_edit_leaves_the_file_unchanged_and_says_why() {
         "{fault}"
     );
 }
+
+#[test]
+fn edits_at_the_same_time_keep_each_others_entries() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ConfigFile::new(folder.path().join("new/switchboard.toml"), Scope::User);
+    let names: Vec<_> = (0..16).map(|number| format!("s{number:02}")).collect();
+    std::thread::scope(|threads| {
+        for name in &names {
+            threads.spawn(|| edit(&file, &Change::Add(command(name))).unwrap());
+        }
+    });
+    let servers = load(&[file]).unwrap().servers;
+    let mut found: Vec<_> = servers.keys().map(|name| name.as_str()).collect();
+    found.sort_unstable();
+    assert_eq!(found, names);
+}

@@ -1,21 +1,54 @@
-//! Replaces a file atomically.
+//! Replaces a file atomically, and locks its folder meanwhile.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long an edit waits for another one. An edit takes milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Locks the folder of a file until the returned value is dropped or the process ends. The file
+/// itself cannot be locked: an edit replaces it. `create`: a missing folder is created, private.
+pub(super) fn lock_folder(path: &Path, create: bool) -> io::Result<File> {
+    let folder = folder_of(path);
+    if create {
+        create_private(folder)?;
+    }
+    let folder = File::open(folder)?;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match folder.try_lock() {
+            // Some network file systems have no locks for folders: an edit works there as well.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(folder),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                let fact = format!(
+                    "another process has locked its folder for {} s",
+                    LOCK_TIMEOUT.as_secs()
+                );
+                return Err(io::Error::new(io::ErrorKind::TimedOut, fact));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+fn create_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
 
 /// Replaces a file atomically; its permissions stay.
 pub(super) fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     if !exists {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        create_private(folder)?;
     }
     let mode = if exists {
         path.metadata()?.permissions().mode() & 0o7777
