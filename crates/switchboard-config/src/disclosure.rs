@@ -18,7 +18,7 @@ use crate::name::ServerName;
 use crate::secret::{Redactor, Secret};
 
 /// Everything that would start, untruncated: command, every argument, working folder, variables,
-/// URL, header names.
+/// URL, headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disclosure {
     /// The server.

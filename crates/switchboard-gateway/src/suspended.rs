@@ -18,6 +18,10 @@ use crate::seal::{SealKind, SealedContent};
 /// How long a client may take for its next request.
 pub(crate) const RESUME_WITHIN: Duration = Duration::from_secs(300);
 
+/// How long a state can be opened, by the wall clock. Longer than its call waits: a clock that is
+/// set while a person reads a question must not refuse the answer.
+const STATE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+
 /// How many calls may wait, of all clients and of one principal.
 const MAX_SUSPENDED: usize = 4096;
 const MAX_SUSPENDED_OF_PRINCIPAL: usize = 512;
@@ -88,7 +92,7 @@ impl SuspendedCalls {
         known.insert(number, call);
         let content = SealedContent {
             replica: self.cluster.replica(),
-            expires: SystemTime::now() + RESUME_WITHIN,
+            expires: SystemTime::now() + STATE_LIFETIME,
             digest,
             payload: number.to_le_bytes().to_vec(),
         };
@@ -129,8 +133,9 @@ impl SuspendedCalls {
         let number = *opened.content.payload.first_chunk()?;
         // Only one request of this process gets the call.
         let call = lock(&self.by_number).remove(&u64::from_le_bytes(number))?;
+        let is_waiting = call.expires > Instant::now();
         let is_claimed = self.cluster.claim_once(&opened).await;
-        is_claimed.then_some(call)
+        (is_waiting && is_claimed).then_some(call)
     }
 
     /// Ends all of them.
@@ -195,6 +200,31 @@ mod tests {
         assert!(calls.take(&state, &ada, &[1; 32]).await.is_none());
         assert!(calls.take(&state, &ada, &digest).await.is_some());
         assert!(calls.take(&state, &ada, &digest).await.is_none());
+    }
+
+    /// F32: how long a call waits is not measured by the wall clock.
+    #[tokio::test(start_paused = true)]
+    async fn f32_a_call_waits_five_minutes_for_its_client_whichever_way_the_clock_jumps() {
+        let calls = SuspendedCalls::new(Arc::new(Alone::ephemeral().expect("random bytes")));
+        let (ada, digest) = (Principal::new("ada"), [0; 32]);
+        let (sender, _receiver) = mpsc::channel(1);
+        let suspend = || {
+            let cancel = Arc::new(Notify::new());
+            let state = calls.suspend(&ada, digest, sender.clone(), &cancel);
+            state.expect("there is room")
+        };
+        let (early, late) = (suspend(), suspend());
+        let sealed = early.strip_prefix(&calls.prefix()).expect("it is ours");
+        let opened = calls
+            .cluster
+            .open_sealed(SealKind::State, ada.as_str(), sealed);
+        let after_a_jump = SystemTime::now() + STATE_LIFETIME / 2;
+        assert!(opened.expect("it is sealed here").content.expires > after_a_jump);
+
+        tokio::time::advance(RESUME_WITHIN - Duration::from_millis(1)).await;
+        assert!(calls.take(&early, &ada, &digest).await.is_some());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(calls.take(&late, &ada, &digest).await.is_none());
     }
 
     /// T36: a state of ours is not passed on to a server, one of another gateway is.

@@ -58,6 +58,39 @@ fn s2_56_values_of_env_and_headers_are_never_printed() {
     );
 }
 
+/// S2-56: the review before a project's file is accepted shows what the file contains, word for
+/// word, so that a person knows what is accepted. What a reference stands for is not part of it.
+#[test]
+fn s2_56_the_review_of_trust_shows_the_file_and_no_value_of_a_reference() {
+    let mut fixture = Fixture::new();
+    fixture.set("HIDDEN", "canary-expanded");
+    let servers = json!({
+        "child": { "command": "false", "env": { "PLAIN": "literal", "REFERS": "$HIDDEN" } },
+        "web": {
+            "httpUrl": "http://127.0.0.1:1/mcp",
+            "headers": { "Authorization": "Bearer literal", "X-Key": "$HIDDEN" }
+        },
+    });
+    fixture.write("project/.gemini/settings.json", &gemini(servers));
+    let ran = fixture.run(&["trust"]);
+    for line in [
+        "variable: PLAIN = \"literal\"",
+        "variable: REFERS = \"$HIDDEN\"",
+        "header: Authorization = \"Bearer literal\"",
+        "header: X-Key = \"$HIDDEN\"",
+    ] {
+        let text = [&ran.stdout, &ran.stderr];
+        assert!(
+            text.iter().any(|text| text.contains(line)),
+            "{line}: {ran:?}"
+        );
+    }
+    assert!(
+        !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
+        "{ran:?}"
+    );
+}
+
 /// S0-17: the file of core-agent can be committed; what is shown is `${env:NAME}`.
 #[test]
 fn s0_17_core_agent_shows_the_placeholder_and_never_the_value() {
