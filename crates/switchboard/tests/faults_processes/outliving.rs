@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
 use switchboard_testkit::{Step, wait_until};
 
@@ -76,6 +76,8 @@ fn p4_no_server_outlives_the_host_however_it_ends() {
 #[tokio::test]
 #[ignore = "run by p4_no_server_outlives_the_host_however_it_ends, in a process of its own"]
 async fn embedder() {
+    // SAFETY: no code of ours runs at the signal. Tests that are started by `nohup` ignore it.
+    unsafe { signal(Signal::SIGHUP, SigHandler::SigDfl) }.unwrap();
     let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
     let host = TestHost::new()
         .host_of(folder.join("switchboard.toml"))
