@@ -47,6 +47,7 @@ use web_fetch::WebFetchTool;
 use write::{ChangeTool, FileWriter};
 
 pub use bash::Denylist;
+pub use long_output::{forget_old_results, results_of_project};
 pub use workspace::Workspace;
 
 mod bash;

@@ -7,7 +7,7 @@ use switchboard::HostTool;
 use switchboard::config::{Config, Environment};
 use switchboard::launch::Launcher;
 use switchboard::secret::Secret;
-use switchboard_agent::builtin_tools::{BuiltinTools, Denylist, Workspace};
+use switchboard_agent::builtin_tools::{BuiltinTools, Denylist, Workspace, forget_old_results};
 use switchboard_agent::settings::all_key_variables;
 
 use crate::arguments::Options;
@@ -44,9 +44,11 @@ pub(crate) fn build(
             "the folder for built-in tools cannot be used: {error}"
         ))
     })?;
-    let tools = BuiltinTools::new(workspace).results_folder(paths.results());
+    forget_old_results(&paths.results());
+    let results = paths.conversation_results();
+    let tools = BuiltinTools::new(workspace).results_folder(&results);
     let tools = tools.map_err(|error| {
-        let folder = escaped(&paths.results().display().to_string());
+        let folder = escaped(&results.display().to_string());
         usage(format!("{folder} cannot be used for results: {error}"))
     })?;
     Ok(tools

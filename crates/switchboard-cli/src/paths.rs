@@ -7,6 +7,7 @@ use etcetera::base_strategy::Xdg;
 use switchboard::auth::VaultChoice;
 use switchboard::config::{self, ConfigFile, Environment, LinkedFile, Scope};
 use switchboard::untrusted::Untrusted;
+use switchboard_agent::builtin_tools::results_of_project;
 use switchboard_agent::{SessionStore, agents_prompt, read_agents_files};
 
 use crate::arguments::Options;
@@ -170,6 +171,11 @@ impl Paths {
     /// The folder of results that are too long to print.
     pub(crate) fn results(&self) -> PathBuf {
         self.state.join("results")
+    }
+
+    /// The folder of results that are too long for a model, in conversations of this project.
+    pub(crate) fn conversation_results(&self) -> PathBuf {
+        results_of_project(&self.results(), &self.project)
     }
 }
 

@@ -2,6 +2,7 @@
 //! folder, ended with the program.
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -93,6 +94,26 @@ fn file_tools_stay_in_the_current_folder_and_those_of_root() {
         &["--allow", "Read", "--root", other.to_str().unwrap()],
     );
     assert!(ran.stdout.contains("1\tother"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_long_result_can_be_read_in_its_project_only() {
+    let home = Home::new();
+    let long = r#"call Bash {"command": "seq 20000"}"#;
+    run(&home, long, &["--allow", "Bash"]);
+    let only = |folder: &Path| folder.read_dir().unwrap().next().unwrap().unwrap().path();
+    let file = only(&only(&home.path("state/switchboard/results")));
+    // Later results leave the earlier ones, which the model was told to read.
+    run(&home, &[long; 21].join("\nthen\n"), &["--allow", "Bash"]);
+    let read = format!("call Read {{\"path\": \"{}\"}}", file.display());
+    let words = ["run", "--model", "demo", "-p", &read, "--allow", "Read"];
+    let own = home.run(&words);
+    assert!(own.stdout.contains("1\t1\n2\t2\n"), "{own:?}");
+    let folder = home.path("elsewhere");
+    std::fs::create_dir(&folder).unwrap();
+    let other = home.command(&words).current_dir(&folder).output().unwrap();
+    let other = String::from_utf8(other.stdout).unwrap();
+    assert!(other.contains("outside"), "{other}");
 }
 
 #[test]

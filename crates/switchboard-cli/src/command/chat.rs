@@ -280,7 +280,7 @@ impl Chat<'_> {
             None => {
                 let agent = Agent::from_shared(self.host.clone(), model, self.caller.clone())
                     .system(self.system_prompt.clone())
-                    .results_in(self.paths.results())
+                    .results_in(self.paths.conversation_results())
                     .sessions(self.paths.sessions());
                 self.agent = Some(agent);
             }

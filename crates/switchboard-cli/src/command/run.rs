@@ -119,7 +119,7 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
         let mut agent = Agent::from_shared(host.clone(), model.into(), Arc::new(RunCaller))
             .system(system_prompt)
             .limits(limits)
-            .results_in(paths.results())
+            .results_in(paths.conversation_results())
             .sessions(store);
         if let Some(session) = session {
             for repair in agent.resume(session) {

@@ -17,9 +17,12 @@ pub struct Projection {
     pub spilled: Option<PathBuf>,
 }
 
-/// The most files of long results, and their maximum age.
-const MAX_RESULTS: usize = 20;
+/// Files of long results are removed after this time.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How many bytes they may have together; beyond that the oldest are removed.
+const MAX_TOTAL_BYTES: u64 = 256 << 20;
+/// A younger file is never removed: a model may have been told to read it.
+const MIN_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Truncates a text at `limit` bytes, at a character boundary, and writes the complete text to a
 /// 0600 file in `folder`, which the text names. The file has control characters escaped as for a
@@ -70,7 +73,7 @@ pub fn fit_ends(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Proj
     })
 }
 
-/// Removes files of long results beyond the limits of number and age. Errors are ignored.
+/// Removes files of long results that are old, or too large together. Errors are ignored.
 pub fn forget_old(folder: &Path) {
     let Ok(files) = std::fs::read_dir(folder) else {
         return;
@@ -83,11 +86,20 @@ pub fn forget_old(folder: &Path) {
     let mut known: Vec<_> = files
         .flatten()
         .filter(|file| is_ours(&file.path()))
-        .filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file.path())))
+        .filter_map(|file| {
+            let metadata = file.metadata().ok()?;
+            Some((metadata.modified().ok()?, metadata.len(), file.path()))
+        })
         .collect();
     known.sort_by(|one, other| other.cmp(one));
-    for (number, (written, path)) in known.iter().enumerate() {
-        if number >= MAX_RESULTS || written.elapsed().is_ok_and(|age| age > MAX_AGE) {
+    let mut total = 0;
+    for (written, bytes, path) in known {
+        total += bytes;
+        let limit = match total > MAX_TOTAL_BYTES {
+            true => MIN_AGE,
+            false => MAX_AGE,
+        };
+        if written.elapsed().is_ok_and(|age| age > limit) {
             let _ = std::fs::remove_file(path);
         }
     }
