@@ -111,7 +111,7 @@ async fn each_call_is_one_event_with_decision_outcome_and_times() {
     assert!(events[0].0["rule"].starts_with("allow rule \"s/look\""));
     assert_eq!(
         events[3].0["error"],
-        "server \"s\", tool change: denied: the caller declined: not today"
+        "server \"s\", tool change: denied: not today"
     );
 }
 

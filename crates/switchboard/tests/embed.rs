@@ -46,8 +46,7 @@ fn servers_rules_and_approval_can_be_given_in_code() {
         .current_dir(scratch.folder())
         .env("PATH", format!("{}:{path}", scratch.folder().display()))
         .output();
-    let message =
-        "server \"files\", tool write_file: denied: the caller declined: this program only reads\n";
+    let message = "server \"files\", tool write_file: denied: this program only reads\n";
     assert_eq!(
         outcome(ran),
         (

@@ -112,11 +112,11 @@ fn a_denied_call_has_a_reason_that_the_model_reads() {
     terminal.wait_for("Why not?");
     terminal.send("use add instead\r");
     let screen = terminal.wait_for("failed: The call was not allowed");
-    let line = "denied: the caller declined: use add instead";
+    let line = "denied: the person declined: use add instead";
     assert!(screen.contains(line), "{screen}");
     // The model repeats what it read.
     assert!(
-        screen.contains("caller declined: use add instead\n"),
+        screen.contains("person declined: use add instead\n"),
         "{screen}"
     );
     leave(terminal);
@@ -134,7 +134,7 @@ fn shift_tab_switches_the_mode_and_plan_makes_no_call() {
     terminal.send(SHIFT_TAB);
     terminal.wait_for("plan > ");
     terminal.send("call mcp__s__change {}\r");
-    terminal.wait_for("denied: the caller declined: plan mode");
+    terminal.wait_for("denied: plan mode");
     terminal.send(SHIFT_TAB);
     terminal.wait_for("yolo > ");
     terminal.send("call mcp__s__change {}\r");

@@ -31,7 +31,7 @@ fn s2_40_always_allow_this_server_lasts_for_the_run() {
     terminal.send("call add {\"a\":1,\"b\":2}\r");
     terminal.wait_for("[s] Always allow this server");
     terminal.send("n");
-    terminal.wait_for("denied: the caller declined");
+    terminal.wait_for("denied: the person declined");
     leave(terminal);
 }
 
@@ -68,7 +68,7 @@ fn an_answer_for_good_has_a_date_and_can_be_revoked() {
     terminal.send("call mcp__demo__echo {\"message\":\"y\"}\r");
     terminal.wait_for("[t] always this tool");
     terminal.send("n");
-    terminal.wait_for("denied: the caller declined");
+    terminal.wait_for("denied: the person declined");
     leave(terminal);
 }
 

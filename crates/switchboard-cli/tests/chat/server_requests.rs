@@ -103,7 +103,7 @@ fn a_resource_and_a_file_are_inserted() {
     // The model read the file: it makes the call that the file contains.
     terminal.wait_for("May a built-in tool run?");
     terminal.send("n");
-    terminal.wait_for("denied: the caller declined");
+    terminal.wait_for("denied: the person declined");
     leave(terminal);
 }
 

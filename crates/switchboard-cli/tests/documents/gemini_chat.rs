@@ -253,7 +253,7 @@ fn s2_34_s2_38_s2_39_s2_40_s2_41_what_each_choice_of_a_confirmation_allows() {
         // S2-15, S2-38
         ("anything", None, "anything answered: anything done"),
         // S2-41
-        ("open", Some("n"), "denied: the caller declined"),
+        ("open", Some("n"), "denied: the person declined"),
         ("open", Some("o"), "open answered: open done"),
         // S2-39, S2-40
         (
@@ -268,7 +268,7 @@ fn s2_34_s2_38_s2_39_s2_40_s2_41_what_each_choice_of_a_confirmation_allows() {
             "all tools of files: always allowed, for this run",
         ),
         ("copy", None, "copy answered: copy done"),
-        ("fetch", Some("n"), "denied: the caller declined"),
+        ("fetch", Some("n"), "denied: the person declined"),
     ];
     for (tool, key, end) in steps {
         crate::console::clear(&mut terminal);

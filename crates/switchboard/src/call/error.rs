@@ -162,7 +162,7 @@ impl fmt::Display for DenialReason {
             Self::Caller { reason: None } => f.write_str("the caller declined"),
             Self::Caller {
                 reason: Some(reason),
-            } => write!(f, "the caller declined: {}", escaped_line(reason)),
+            } => write!(f, "{}", escaped_line(reason)),
             Self::NoAnswer { after } => {
                 write!(f, "no approval within {} s", after.as_secs())
             }

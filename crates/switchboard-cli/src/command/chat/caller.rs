@@ -112,6 +112,11 @@ impl Caller for ChatCaller {
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
+                // The person and the model read it.
+                Approval::No { reason: None } => return Approval::no("the person declined"),
+                Approval::No { reason: Some(why) } => {
+                    return Approval::no(format!("the person declined: {why}"));
+                }
             let _asking = self.asking.lock().await;
             let answer = self.terminal.elicit(question).await;
             let word = match &answer {
