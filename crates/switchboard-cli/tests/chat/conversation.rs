@@ -68,7 +68,9 @@ fn a_line_with_an_exclamation_mark_runs_a_command_with_bash() {
     let home = Home::with_demo("[permissions]\ndeny = ['bash:echo never*', 'bash:@*']\n");
     let mut terminal = chat(&home, &[]);
     terminal.send("!echo 'of the' shell\r");
-    terminal.wait_for("May a built-in tool run?");
+    let screen = terminal.wait_for("[n] no: the call is not made");
+    assert!(screen.contains("May a built-in tool run?"), "{screen}");
+    assert!(!screen.contains("tell the model"), "{screen}");
     terminal.send("o");
     terminal.wait_for("\nof the shell\n");
     terminal.send("! echo never\r");

@@ -16,17 +16,21 @@ use super::screen;
 use crate::view::server::escaped;
 use crate::{progress, terminal};
 
-/// The person and the model of one conversation.
+/// Tokens and cost of one answer to sampling.
+type SampledTurn = (TokenUsage, Option<f64>);
+
+/// The person and the model of one conversation. Clones share both.
+#[derive(Clone)]
 pub(super) struct ChatCaller {
     mode: SharedMode,
     /// Asks at the terminal.
     terminal: Arc<dyn Caller>,
     /// Answers sampling.
-    model: Mutex<Option<Arc<dyn Model>>>,
-    /// Tokens and cost of answers to sampling that are not counted yet.
-    sampled: Mutex<Vec<(TokenUsage, Option<f64>)>>,
+    model: Arc<Mutex<Option<Arc<dyn Model>>>>,
+    /// Answers to sampling that are not counted yet.
+    sampled: Arc<Mutex<Vec<SampledTurn>>>,
     /// Held while a question is on the screen.
-    asking: tokio::sync::Mutex<()>,
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl ChatCaller {
@@ -34,9 +38,17 @@ impl ChatCaller {
         Arc::new(Self {
             mode,
             terminal: terminal::conversation_caller(),
-            model: Mutex::new(None),
-            sampled: Mutex::default(),
-            asking: tokio::sync::Mutex::new(()),
+            model: Arc::default(),
+            sampled: Arc::default(),
+            asking: Arc::default(),
+        })
+    }
+
+    /// For a call of the person: no model reads why it was not approved.
+    pub(super) fn of_person(&self) -> Arc<Self> {
+        Arc::new(Self {
+            terminal: terminal::caller(),
+            ..self.clone()
         })
     }
 
@@ -44,8 +56,8 @@ impl ChatCaller {
         *lock(&self.model) = Some(model);
     }
 
-    /// Tokens and cost of answers to sampling since the last time.
-    pub(super) fn take_sampled(&self) -> Vec<(TokenUsage, Option<f64>)> {
+    /// The answers to sampling since the last time.
+    pub(super) fn take_sampled(&self) -> Vec<SampledTurn> {
         std::mem::take(&mut lock(&self.sampled))
     }
 
@@ -103,6 +115,11 @@ impl Caller for ChatCaller {
                 Approval::AlwaysServer(keep) => {
                     format!("all tools of {server}: always allowed, {}", duration(keep))
                 }
+                // The person and the model read it.
+                Approval::No { reason: None } => return Approval::no("the person declined"),
+                Approval::No { reason: Some(why) } => {
+                    return Approval::no(format!("the person declined: {why}"));
+                }
                 _ => return answer,
             };
             screen::note(&format!("  {line}"));
@@ -112,11 +129,6 @@ impl Caller for ChatCaller {
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
-                // The person and the model read it.
-                Approval::No { reason: None } => return Approval::no("the person declined"),
-                Approval::No { reason: Some(why) } => {
-                    return Approval::no(format!("the person declined: {why}"));
-                }
             let _asking = self.asking.lock().await;
             let answer = self.terminal.elicit(question).await;
             let word = match &answer {

@@ -103,7 +103,7 @@ impl Chat<'_> {
             let arguments = build_arguments(&tool)?;
             let shown = calls::tool_name(tool.id.server.as_str(), tool.id.tool.as_wire());
             progress::show(format!("calling {shown} · Ctrl-C stops"));
-            let call = Call::new(name, arguments).caller(self.caller.clone());
+            let call = Call::new(name, arguments).caller(self.caller.of_person());
             let result = self.host.call_with(call).await.map_err(Failure::of_call)?;
             progress::clear();
             call::print_outcome(&tool, &result, false, self.paths, None)
