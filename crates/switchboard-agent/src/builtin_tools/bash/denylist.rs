@@ -46,9 +46,7 @@ const VITAL_FOLDERS: [&str; 24] = [
 const DISKS: [&str; 8] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk"];
 
 /// Programs that run the command in their arguments.
-const SHELLS: [&str; 9] = [
-    "sh", "bash", "dash", "zsh", "ksh", "eval", "su", "script", "flock",
-];
+const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "eval", "su", "script"];
 
 /// Units of `systemctl` that turn the machine off, or nearly so.
 const OFF_UNITS: [&str; 6] = ["poweroff", "reboot", "halt", "kexec", "emergency", "rescue"];
@@ -177,8 +175,13 @@ impl Denylist {
         let fact = self.find_rule(&words.join(" ")).or_else(by_name);
         let harm = || self.find_harm(program, arguments);
         let fact = fact.or_else(|| harm().map(|harm| harm.to_string()));
-        if fact.is_some() || depth >= MAX_DEPTH || !SHELLS.contains(&program) {
+        if fact.is_some() || depth >= MAX_DEPTH {
             return fact;
+        }
+        if !SHELLS.contains(&program) {
+            // The value of an option of a wrapper: `flock FILE -c SCRIPT`, `env -S SCRIPT`.
+            let script = words[0].contains(char::is_whitespace).then(|| &words[0]);
+            return script.and_then(|script| self.find(script, depth + 1));
         }
         let joined = (program == "eval").then(|| arguments.join(" "));
         let mut scripts = arguments

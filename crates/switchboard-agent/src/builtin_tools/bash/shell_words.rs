@@ -18,8 +18,8 @@ const WRAPPERS: [&str; 19] = [
     "setsid", "stdbuf", "timeout", "xargs", "busybox", "chroot", "unshare", "watch", "flock",
 ];
 
-/// Wrappers with an argument of their own before the command: a duration, a folder, a file.
-const WRAPPERS_WITH_ARGUMENT: [&str; 3] = ["timeout", "chroot", "flock"];
+/// Wrappers with a path of their own before the command.
+const WRAPPERS_WITH_PATH: [&str; 2] = ["chroot", "flock"];
 
 /// How many interpretations of one command are checked.
 const MAX_READINGS: usize = 64;
@@ -49,7 +49,7 @@ impl SimpleCommand {
             if KEYWORDS.contains(&name) || is_assignment(word) {
                 rest.push(after);
             } else if WRAPPERS.contains(&name) {
-                rest.extend(wrapped(after, WRAPPERS_WITH_ARGUMENT.contains(&name)));
+                rest.extend(wrapped(after, WRAPPERS_WITH_PATH.contains(&name)));
             }
             readings.push(words);
             if readings.len() + rest.len() > MAX_READINGS {
@@ -61,8 +61,8 @@ impl SimpleCommand {
 }
 
 /// Where the command of a wrapper may start: at the first word that is not an option, or after it if
-/// that word may be the value of an option, or an argument of the wrapper.
-fn wrapped(words: &[String], mut has_argument: bool) -> Vec<&[String]> {
+/// that word may be the value of an option, the wrapper's own path, or any value in a variable.
+fn wrapped(words: &[String], mut has_path: bool) -> Vec<&[String]> {
     let mut starts = Vec::new();
     let mut after_option = false;
     for (at, word) in words.iter().enumerate() {
@@ -73,7 +73,8 @@ fn wrapped(words: &[String], mut has_argument: bool) -> Vec<&[String]> {
         };
         if !is_option && !is_assignment(word) && !is_amount() {
             starts.push(&words[at..]);
-            if !after_option && !std::mem::take(&mut has_argument) {
+            let may_be_value = after_option || word.starts_with('$');
+            if !may_be_value && !std::mem::take(&mut has_path) {
                 break;
             }
         }

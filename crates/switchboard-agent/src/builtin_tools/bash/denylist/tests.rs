@@ -125,6 +125,8 @@ fn ordinary_commands_are_not_on_the_list() {
         "make shutdown-tests",
         "if grep -q reboot x; then echo reboot; fi",
         "time git commit -m reboot",
+        "timeout 5 grep reboot log",
+        "flock /tmp/lock grep reboot log",
         "",
     ] {
         assert!(!denied(&[], command), "{command:?}");
@@ -148,7 +150,8 @@ fn s0_26_a_persons_rules_hold_for_each_command_of_a_script() {
         "function f() { git push; }; f",
         "flock /tmp/lock git push",
         "flock -n -w 5 /tmp/lock git push",
-        "flock /tmp/lock -c 'git push'",
+        "flock /tmp/lock -c 'cd x; git push'",
+        "env -S 'git push origin'",
         "chroot /mnt git push",
         "chroot --userspec=me /mnt sudo git push",
         "timeout $LIMIT git push",
