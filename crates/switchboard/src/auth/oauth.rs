@@ -265,14 +265,21 @@ impl OAuthState {
         rejected: &RejectedRequest,
         history: &mut LoginHistory,
     ) -> Result<(), NeedsLogin> {
-        let reason = match self
+        let renewed = self
             .renew(rejected.sent.as_ref(), rejected.challenge.as_deref())
-            .await
-        {
-            Ok(()) => return Ok(()),
-            Err(fault) => fault.fact,
-        };
-        self.log_in(rejected, history, reason).await
+            .await;
+        let is_person = self.target.auth.grant != OAuthGrant::ClientCredentials;
+        match renewed {
+            Ok(()) => Ok(()),
+            // The login may still be good: the next request tries again.
+            Err(fault) if is_person && !fault.is_final && !fault.rejects_client => {
+                Err(NeedsLogin {
+                    reason: fault.fact,
+                    hint: Hint::Examine,
+                })
+            }
+            Err(fault) => self.log_in(rejected, history, fault.fact).await,
+        }
     }
 
     /// The server requires more scopes than were granted.

@@ -14,6 +14,7 @@ use url::Url;
 use super::*;
 use crate::config::{Endpoint, Environment, HttpEndpoint, OAuthGrant, Scope, Source, resolve_url};
 use crate::future::BoxFuture;
+use crate::hint::Hint;
 use crate::name::ServerName;
 use crate::secret::Secret;
 
@@ -641,6 +642,36 @@ async fn f19_a_login_that_cannot_be_refreshed_is_tried_once() {
         Ok(())
     );
     assert_ne!(header(&*credentials).await, sent);
+}
+
+/// F19: the authorization server is down for a moment. No page is shown, and the same login works
+/// again afterwards.
+#[tokio::test]
+async fn f19_a_refresh_that_fails_for_a_moment_asks_for_no_login() {
+    let test = LoginTest::new().with_logins();
+    test.login().await.unwrap();
+    let credentials = test.credentials();
+    let sent = header(&*credentials).await;
+    test.server.end_tokens();
+    test.server
+        .set(|terms| terms.token_fault = Some((503, json!({}))));
+    let pages = test.server.seen_at("/as1/authorize").len();
+    let challenge = test.challenge("");
+    let rejection = AuthRejection {
+        status: 401,
+        challenge: Some(&challenge),
+        sent: sent.as_ref(),
+    };
+    let failed = credentials.rejected(rejection).await.unwrap_err();
+    assert_eq!(failed.hint, Hint::Examine);
+    assert!(
+        failed.reason.starts_with("renewing the login failed"),
+        "{failed:?}"
+    );
+    test.server.set(|terms| terms.token_fault = None);
+    let renewed = test.refused(&*credentials, 401, "", sent.as_ref()).await;
+    assert_eq!(renewed, Ok(()));
+    assert_eq!(test.server.seen_at("/as1/authorize").len(), pages);
 }
 
 /// F32: the wall clock decides when a token expires, a minute ahead.
