@@ -215,6 +215,55 @@ async fn f20_a_session_that_cannot_be_renewed_has_ended() {
     );
 }
 
+/// As the servers of several SDKs answer, in their own words.
+#[tokio::test]
+async fn f20_a_session_that_the_server_forgot_with_400_is_renewed() {
+    let error = |id: &str, code: i64, message: &str| {
+        let error = json!({"code": code, "message": message});
+        json!({"jsonrpc": "2.0", "id": serde_json::from_str::<serde_json::Value>(id).unwrap(), "error": error}).to_string()
+    };
+    for body in [
+        "Invalid session ID".to_owned(),
+        error("null", -32000, "Bad Request: No valid session ID provided"),
+        error(
+            "\"server-error\"",
+            -32600,
+            "Bad Request: No valid session ID provided",
+        ),
+    ] {
+        let (session, mut peer) = legacy(Some("s-1")).await;
+        let reading = read(&session, "a:b");
+        peer.expect("resources/read").await.status(400, &body);
+        peer.handshake(Some("s-2")).await;
+        loop {
+            let asked = peer.next().await;
+            assert_eq!(asked.header("mcp-session-id"), Some("s-2"), "{body}");
+            match asked.line.as_str() {
+                "GET /mcp" => asked.status(405, ""),
+                _ => break asked.json(contents("hi")),
+            }
+        }
+        assert_eq!(outcome(reading).await, seen("hi"), "{body}");
+    }
+}
+
+/// The request itself was rejected.
+#[tokio::test]
+async fn another_400_renews_no_session() {
+    let (session, mut peer) = legacy(Some("s-1")).await;
+    let reading = read(&session, "a:b");
+    let asked = peer.expect("resources/read").await;
+    let error = json!({"code": -32602, "message": "unknown session of the archive"});
+    let body = json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": error}).to_string();
+    asked.status(400, &body);
+    let refused = outcome(reading).await.unwrap_err();
+    assert!(
+        matches!(refused, RequestFault::ErrorResponse { code: -32602, .. }),
+        "{refused}"
+    );
+    peer.expect_nothing();
+}
+
 #[tokio::test]
 async fn f20_without_a_session_id_nothing_is_renewed() {
     let (session, mut peer) = legacy(None).await;

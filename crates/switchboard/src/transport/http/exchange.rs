@@ -29,6 +29,9 @@ pub(super) const ONE_WAY_DEADLINE: Duration = Duration::from_secs(30);
 /// Distinguishes an unknown method from an unknown session; both are HTTP 404.
 const METHOD_NOT_FOUND: i64 = -32601;
 
+/// The error code that SDKs use for requests that they reject before they handle them.
+const SERVER_ERROR: i64 = -32000;
+
 /// The body of a POST, and its own headers.
 struct PostBody {
     body: Bytes,
@@ -219,9 +222,7 @@ async fn post(
         }
         let fault = Box::pin(status_fault::read(response, id)).await;
         match session {
-            Some(session)
-                if status == StatusCode::NOT_FOUND && !renewed && !is_method_not_found(&fault) =>
-            {
+            Some(session) if !renewed && has_lost_session(status, &fault) => {
                 Box::pin(renewal::renew(channel, session)).await?;
                 renewed = true;
             }
@@ -230,15 +231,21 @@ async fn post(
     }
 }
 
-/// Whether a 404 means an unknown method.
-fn is_method_not_found(fault: &TransportFault) -> bool {
-    let TransportFault::Status {
-        error: Some(error), ..
-    } = fault
-    else {
+/// Whether the server does not know the session any more. It must answer 404, which may also mean
+/// an unknown method; several SDKs answer 400 with a text about the session.
+fn has_lost_session(status: StatusCode, fault: &TransportFault) -> bool {
+    let TransportFault::Status { detail, error, .. } = fault else {
         return false;
     };
-    error_code(error) == Some(METHOD_NOT_FOUND)
+    let code = error.as_ref().and_then(error_code);
+    match status {
+        StatusCode::NOT_FOUND => code != Some(METHOD_NOT_FOUND),
+        StatusCode::BAD_REQUEST => {
+            code.is_none_or(|code| code == SERVER_ERROR)
+                && detail.to_ascii_lowercase().contains("session")
+        }
+        _ => false,
+    }
 }
 
 fn error_code(error: &RawJson) -> Option<i64> {
