@@ -48,6 +48,13 @@ async fn a_batch_may_contain_the_response_and_notifications() {
 }
 
 #[tokio::test]
+async fn a_body_may_begin_with_a_byte_order_mark() {
+    let body = r#"{"jsonrpc":"2.0","id":{id},"result":{"contents":[{"uri":"a:b","text":"hi"}]}}"#;
+    let head = "200 OK\nContent-Type: application/json";
+    check(&format!("{head}\n\n\u{feff}{body}"), seen("hi")).await;
+}
+
+#[tokio::test]
 async fn f22_retry_after_is_reported() {
     let line = ": come back later; retry after 7 s";
     check(

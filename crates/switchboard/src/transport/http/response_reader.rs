@@ -393,6 +393,8 @@ impl<'a> ResponseReader<'a> {
         count: &mut usize,
     ) -> Result<(), ()> {
         let text = std::str::from_utf8(text).map_err(drop)?;
+        // Some servers begin each body with a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let shared = shared.filter(|bytes| bytes.len() >= SHARED_LINE_BYTES);
         let keep = |part: &str| {
             shared.map_or_else(|| RawJson::keep(part), |bytes| RawJson::share(bytes, part))
