@@ -106,6 +106,25 @@ async fn a_rejection_that_no_refresh_resolves_needs_a_login() {
     check(0, &[(401, "")], Err(needed), &["401 Bearer 0 -"]).await;
 }
 
+/// A person who has declined a login would be asked again.
+#[tokio::test]
+async fn the_end_of_a_session_asks_for_no_login() {
+    let mut peer = Peer::start().await;
+    let credentials = Arc::new(CountingCredentials::default());
+    let opening = open(
+        authorized(&peer.url(), credentials.clone()),
+        Protocol::Legacy,
+    );
+    peer.handshake_without_stream(Some("s-1")).await;
+    let session = opening.await.unwrap().unwrap();
+    session.close();
+    let mut ended = peer.expect_line("DELETE /mcp").await;
+    ended.send("HTTP/1.1 401 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    ended.closed().await;
+    assert_eq!(*credentials.refusals.lock().unwrap(), [""; 0]);
+    peer.expect_nothing();
+}
+
 #[tokio::test]
 async fn a_server_that_rejects_endlessly_is_given_up() {
     let refused = OpenFault::Transport(TransportFault::Status {

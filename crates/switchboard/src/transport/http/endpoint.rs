@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, WWW_AUTHENTICATE};
+use reqwest::{Method, StatusCode};
 use url::Url;
 
 use super::direct::DirectPool;
@@ -109,7 +109,10 @@ impl McpEndpoint {
                 // Rare branches are boxed: they would make every request's future larger.
                 response = Box::pin(self.follow_redirects(&authorized, response)).await?;
             }
-            let Some(challenge) = login_challenge(&response) else {
+            // The end of a session is not worth a login.
+            let challenge =
+                login_challenge(&response).filter(|_| *request.method != Method::DELETE);
+            let Some(challenge) = challenge else {
                 return Ok(response);
             };
             rejections += 1;
