@@ -16,6 +16,9 @@ use crate::wire::RawJson;
 
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
+/// What its key ends with in every spelling: some JSON writers escape the slash.
+const RELATED_TASK_END: &[u8] = b"related-task";
+
 /// The followed tasks.
 #[derive(Debug, Default)]
 pub(in crate::session) struct TaskTable(Mutex<Vec<Arc<FollowedTask>>>);
@@ -214,9 +217,23 @@ fn related_task(params: &RawJson) -> Option<String> {
         id: String,
     }
     // Most questions belong to no task.
-    memchr::memmem::find(params.as_bytes(), RELATED_TASK.as_bytes())?;
+    memchr::memmem::find(params.as_bytes(), RELATED_TASK_END)?;
     params
         .decode::<RelatedParams>()
         .ok()
         .map(|params| params.meta.task.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_related_task_is_found_in_every_spelling_of_its_key() {
+        for key in [RELATED_TASK, r"io.modelcontextprotocol\/related-task"] {
+            let params = format!(r#"{{"_meta":{{"{key}":{{"taskId":"t-1"}}}}}}"#);
+            let params = params.parse().expect("it is JSON");
+            assert_eq!(related_task(&params).as_deref(), Some("t-1"), "{key}");
+        }
+    }
 }
