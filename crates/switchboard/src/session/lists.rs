@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
 use super::peer::{ParamField, json_string};
-use super::{RequestFault, Session};
+use super::{Era, RequestFault, Session};
 use crate::catalog::{
     Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition,
 };
@@ -24,6 +24,8 @@ use crate::wire::{NotJson, RawJson};
 const MAX_PAGES: usize = 1_000;
 const MAX_ITEMS: usize = 20_000;
 const MAX_CURSOR_BYTES: usize = 64 * 1024;
+
+/// How long all pages of a list may take, unless connecting may take longer.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// Requests all lists that the server declared, concurrently. Only a lost connection or a missing
@@ -159,9 +161,11 @@ impl Lister<'_> {
         key: &str,
     ) -> Result<(Vec<RawJson>, Duration), RequestFault> {
         let mut ttl = Duration::MAX;
-        let deadline = Instant::now() + MAX_TIME;
         let Self(session) = self;
-        let max_bytes = session.peer.receiver.options.max_message_bytes;
+        let options = &session.peer.receiver.options;
+        let max_bytes = options.max_message_bytes;
+        let max_time = options.connect_timeout.max(MAX_TIME);
+        let deadline = Instant::now() + max_time;
         let mut bytes = 0;
         let mut items = Vec::new();
         let mut cursor: Option<String> = None;
@@ -176,11 +180,11 @@ impl Lister<'_> {
                 deadline,
                 session
                     .peer
-                    .request(session.era.request(method, fields), MAX_TIME),
+                    .request(session.era.request(method, fields), max_time),
             )
             .await;
             let page = page.unwrap_or(Err(RequestFault::Timeout {
-                after: MAX_TIME,
+                after: max_time,
                 total: true,
             }))?;
             // All pages are in memory together, so their sum has the limit of one message.
@@ -191,6 +195,7 @@ impl Lister<'_> {
                 )));
             }
             session.era.check_complete(&page)?;
+            let listed_before = items.len();
             let next = read_page(&page, key, &mut items)?;
             ttl = ttl.min(session.era.list_lifetime(&page));
             if items.len() > MAX_ITEMS {
@@ -208,6 +213,12 @@ impl Lister<'_> {
                 }
                 Some(next) => {
                     if !seen.insert(next.clone()) {
+                        // Some legacy servers mean the end by an empty cursor, and sent the page
+                        // again. In the modern revision an empty cursor is one like any other.
+                        if next.is_empty() && session.hello.era() == Era::Legacy {
+                            items.truncate(listed_before);
+                            return Ok((items, ttl));
+                        }
                         return Err(RequestFault::Invalid(
                             "the same cursor came twice, so the list would never end".into(),
                         ));

@@ -2,16 +2,17 @@
 
 use super::*;
 
+type Listing = tokio::task::JoinHandle<Result<Offerings, RequestFault>>;
+
 /// Opens a session whose server declares resources, and starts listing.
-async fn listing() -> (
-    tokio::task::JoinHandle<Result<Offerings, RequestFault>>,
-    ScriptedServer,
-) {
+async fn listing() -> (Listing, ScriptedServer) {
+    listing_with(options(Protocol::Legacy)).await
+}
+
+async fn listing_with(options: OpenOptions) -> (Listing, ScriptedServer) {
     let (connector, peer) = wire();
     let task = tokio::spawn(async move {
-        let session = Session::open(&connector, options(Protocol::Legacy))
-            .await
-            .unwrap();
+        let session = Session::open(&connector, options).await.unwrap();
         session.offerings().await
     });
     let mut peer = peer.await;
@@ -26,7 +27,7 @@ async fn listing() -> (
 
 /// Answers every list request with `page` until the listing ends.
 async fn serve(
-    mut listing: tokio::task::JoinHandle<Result<Offerings, RequestFault>>,
+    mut listing: Listing,
     mut peer: ScriptedServer,
     mut page: impl FnMut(usize, &Value) -> Value,
 ) -> (Offerings, usize) {
@@ -75,6 +76,44 @@ async fn every_page_is_followed_in_order() {
         ["r:1", "r:2"]
     );
     assert_eq!(offerings.faults, []);
+}
+
+/// Where connecting may take longer than usual, its list may too.
+#[tokio::test(start_paused = true)]
+async fn a_slow_list_has_as_long_as_connecting() {
+    let (task, mut peer) = listing_with(OpenOptions {
+        connect_timeout: Duration::from_secs(90),
+        ..options(Protocol::Legacy)
+    })
+    .await;
+    let requests = [peer.next().await, peer.next().await];
+    tokio::time::sleep(Duration::from_secs(80)).await;
+    for request in requests {
+        let key = match request["method"].as_str() {
+            Some("resources/list") => "resources",
+            _ => "resourceTemplates",
+        };
+        peer.answer(&request, json!({ key: [] }));
+    }
+    assert_eq!(task.await.unwrap().unwrap().faults, []);
+}
+
+/// Some servers write an empty cursor where there are no more pages.
+#[tokio::test(start_paused = true)]
+async fn an_empty_cursor_that_comes_twice_ends_the_list_of_a_legacy_server() {
+    let (task, peer) = listing().await;
+    let page = || json!({"resources": [resource(1)], "nextCursor": ""});
+    let (offerings, pages) = serve(task, peer, |_, _| page()).await;
+    let uris: Vec<_> = offerings.resources.iter().map(|one| &*one.uri).collect();
+    assert_eq!((uris, pages, offerings.faults), (vec!["r:1"], 2, vec![]));
+    // It is a cursor like any other while it leads on.
+    let (task, peer) = listing().await;
+    let (offerings, pages) = serve(task, peer, |number, _| match number {
+        1 => page(),
+        _ => json!({"resources": [resource(2)]}),
+    })
+    .await;
+    assert_eq!((offerings.resources.len(), pages), (2, 2));
 }
 
 /// F15, T28: endless, repeated and huge cursors, and too many items, are a fault of that list
