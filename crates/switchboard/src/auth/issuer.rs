@@ -508,12 +508,17 @@ fn from_auth(error: &AuthError, doing: &str) -> IssuerFault {
         error,
         AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired
     );
-    let said = error.to_string();
+    let text = error.to_string();
     // The library has no variant for it.
-    let rejects_client = said.contains("error response: invalid_client");
-    let said = said.strip_prefix("Registration failed: ").unwrap_or(&said);
+    let rejects_client = text.contains("error response: invalid_client");
+    let text = text.strip_prefix("Registration failed: ").unwrap_or(&text);
+    // What failed, and the cause of all causes: those in between say less, and fill the line.
+    let mut causes = text.split("\n  Caused by: ");
+    let what = causes.next().map(quoted);
+    let why = causes.last().map(quoted);
+    let facts: Vec<String> = what.into_iter().chain(why).collect();
     IssuerFault {
-        fact: format!("{doing} failed: {}", quoted(said)),
+        fact: format!("{doing} failed: {}", facts.join(": ")),
         is_final,
         rejects_client,
     }
@@ -540,4 +545,22 @@ pub(super) fn quoted(words: &str) -> String {
     let cut: String = line.chars().take(MAX_QUOTED_CHARACTERS).collect();
     let more = if cut.len() < line.len() { "…" } else { "" };
     format!("{}{more}", escaped_line(&cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_has_the_first_and_the_last_of_its_causes() {
+        let check = |text: &str, expected: &str| {
+            let error = AuthError::MetadataError(text.to_owned());
+            assert_eq!(from_auth(&error, "finding it").fact, expected);
+        };
+        check("no issuer", "finding it failed: Metadata error: no issuer");
+        check(
+            "discovery failed\n  Caused by: error sending request\n  Caused by: it resolves to no permitted address",
+            "finding it failed: Metadata error: discovery failed: it resolves to no permitted address",
+        );
+    }
 }
