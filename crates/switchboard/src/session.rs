@@ -73,7 +73,7 @@ pub use self::operations::CompletionTarget;
 pub(crate) use self::options::CallOptions;
 pub use self::options::{DeviationCounter, Hello, OpenOptions, ProtocolDeviations};
 pub use self::roots::Roots;
-pub(crate) use self::sampling::SamplingPolicy;
+pub(crate) use self::sampling::{SamplingPolicy, ServerSamplingPolicy};
 pub(crate) use self::subscriptions::Subscriptions;
 pub use crate::revision::{Era, Revision};
 

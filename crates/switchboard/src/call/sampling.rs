@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::caller::{ApprovalRequest, BoxFuture, Caller, Sampling, SamplingDecision};
 use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
+use crate::config::Fingerprint;
 use crate::gate::Decision;
 use crate::host::{HostReference, HostState};
 use crate::name::ServerName;
@@ -20,9 +21,10 @@ impl SamplingPolicy for GateSamplingPolicy {
     fn permit<'a>(
         &'a self,
         request: &'a Sampling,
+        launch: Fingerprint,
         caller: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async move { self.0.get()?.permit_sampling(request, caller).await })
+        Box::pin(async move { self.0.get()?.permit_sampling(request, launch, caller).await })
     }
 }
 
@@ -30,9 +32,14 @@ impl HostState {
     async fn permit_sampling(
         &self,
         request: &Sampling,
+        launch: Fingerprint,
         caller: &Arc<dyn Caller>,
     ) -> Result<(), String> {
         let tool = self.sampling_tool(&request.server)?;
+        if tool.launch != launch {
+            let server = &request.server;
+            return Err(format!("a reload has replaced server \"{server}\""));
+        }
         // An approval beforehand covers the call, not the sampling that it causes.
         let decision = self.decide(&tool, caller.id(), false);
         let kind = decision.kind();

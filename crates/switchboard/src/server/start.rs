@@ -22,7 +22,10 @@ use crate::event::Event;
 use crate::future::BoxFuture;
 use crate::panics::catch_panic;
 use crate::secret::Redactor;
-use crate::session::{Cache, DeviationCounter, OpenOptions, Roots, SamplingPolicy, Subscriptions};
+use crate::session::{
+    Cache, DeviationCounter, OpenOptions, Roots, SamplingPolicy, ServerSamplingPolicy,
+    Subscriptions,
+};
 use crate::store::{LogFile, StoreTable};
 
 /// Capacity of the command channel. When it is full, senders wait.
@@ -243,7 +246,10 @@ impl TaskSetup {
             asks: config.asks,
             offers: self.offers,
             roots: self.roots.clone(),
-            sampling_policy: self.sampling_policy.clone(),
+            sampling_policy: (self.sampling_policy.clone()).map(|policy| ServerSamplingPolicy {
+                policy,
+                launch: self.launch,
+            }),
             connect_timeout: config.timeouts.connect,
             max_message_bytes: config.max_message_bytes,
             events: Some(self.events.clone()),

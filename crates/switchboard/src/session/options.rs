@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use super::{Cache, Era, Revision, Roots, SamplingPolicy, Subscriptions};
+use super::{Cache, Era, Revision, Roots, ServerSamplingPolicy, Subscriptions};
 use crate::catalog::ToolDefinition;
 use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Timeouts};
 use crate::event::Event;
@@ -67,7 +67,7 @@ pub struct OpenOptions {
     /// The roots for callers that have none of their own.
     pub roots: Roots,
     /// Decides on sampling requests; without one they are refused.
-    pub(crate) sampling_policy: Option<Arc<dyn SamplingPolicy>>,
+    pub(crate) sampling_policy: Option<ServerSamplingPolicy>,
     /// The time limit of opening.
     pub connect_timeout: Duration,
     /// The size limit of one message, for the error that names it.

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::elicitation::ANSWER_TIMEOUT;
 use super::in_flight::InFlightCall;
 use crate::caller::{BoxFuture, Caller, SampleAnswer, Sampling};
+use crate::config::Fingerprint;
 use crate::name::ToolId;
 use crate::untrusted::Untrusted;
 use crate::wire::bounded::{BoundedList, TooMany};
@@ -30,12 +31,22 @@ const MAX_PER_CALL: usize = 16;
 /// Decides whether a server may sample the caller's model. The host implements it with its gate; a
 /// session without one refuses.
 pub(crate) trait SamplingPolicy: Send + Sync + fmt::Debug {
-    /// The error states the reason in one line for the caller, not for the server.
+    /// `launch` is that of the server that asks: a reload may have replaced it by another of the same
+    /// name. The error states the reason in one line for the caller, not for the server.
     fn permit<'a>(
         &'a self,
         request: &'a Sampling,
+        launch: Fingerprint,
         caller: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// The policy for the requests of one server.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerSamplingPolicy {
+    pub(crate) policy: Arc<dyn SamplingPolicy>,
+    /// The launch of the server.
+    pub(crate) launch: Fingerprint,
 }
 
 impl InFlightCall {
@@ -44,7 +55,7 @@ impl InFlightCall {
         &self,
         params: RawJson,
         tool: Option<ToolId>,
-        sampling_policy: Option<&Arc<dyn SamplingPolicy>>,
+        sampling_policy: Option<&ServerSamplingPolicy>,
     ) -> Result<RawJson, SamplingRefusal> {
         let request = self.permit_sampling(params, tool, sampling_policy).await?;
         let _pause = self.pause_deadlines();
@@ -64,7 +75,7 @@ impl InFlightCall {
         &self,
         params: RawJson,
         tool: Option<ToolId>,
-        sampling_policy: Option<&Arc<dyn SamplingPolicy>>,
+        sampling_policy: Option<&ServerSamplingPolicy>,
     ) -> Result<Sampling, SamplingRefusal> {
         if !self.caller().capabilities().sampling {
             return Err(SamplingRefusal::plain(
@@ -82,12 +93,12 @@ impl InFlightCall {
             tool,
             params,
         };
-        let Some(sampling_policy) = sampling_policy else {
+        let Some(ServerSamplingPolicy { policy, launch }) = sampling_policy else {
             return Err(SamplingRefusal::rejected(
                 "it needs approval, and no person can be asked".to_owned(),
             ));
         };
-        let permitted = sampling_policy.permit(&request, self.caller()).await;
+        let permitted = policy.permit(&request, *launch, self.caller()).await;
         permitted.map_err(SamplingRefusal::rejected)?;
         Ok(request)
     }

@@ -6,7 +6,7 @@ use switchboard::config::{self, ConfigFile, Dialect, Scope};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{call, open, open_as, person};
+use crate::support::{TIMEOUT, YOLO, call, open, open_as, person};
 
 const PARAMS: &str = r#"{"messages":[],"maxTokens":1}"#;
 
@@ -90,6 +90,54 @@ async fn t32_sampling_that_is_denied_while_a_person_is_asked_is_refused() {
     let answer = call(&host, "chaos/sample", &json!({}), &ada).await;
     assert!(answer.unwrap().contains("\"error\""), "{:?}", ada.lines());
     assert_eq!(ada.seen().samplings, [""; 0]);
+    host.stop().await;
+}
+
+/// The question and the grants would be those of the new process.
+#[tokio::test(flavor = "multi_thread")]
+async fn t32_a_process_that_a_reload_has_replaced_cannot_sample() {
+    let scratch = Scratch::new();
+    let (called, go) = (scratch.path("called"), scratch.path("go"));
+    let steps = [
+        Step::touch(&called),
+        Step::wait_file(&go),
+        Step::request("sampling/createMessage", Some(PARAMS)),
+        Step::AnswerReply,
+    ];
+    let chaos = Chaos::new().tool("sample", steps);
+    let tables = |version: &str| {
+        let entry = chaos.entry("chaos").env("VERSION", version);
+        format!("{YOLO}{}", entry.render())
+    };
+    let host = open(&scratch, &tables("1")).await;
+    let ada = person("ada").arc();
+    let (calling, caller) = (host.clone(), ada.clone());
+    let answer = tokio::spawn(async move {
+        call(&calling, "chaos/sample", &json!({}), &caller)
+            .await
+            .unwrap()
+    });
+    let is_called = async {
+        while !called.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(TIMEOUT, is_called).await.unwrap();
+    let file = scratch.write("switchboard.toml", &tables("2"));
+    let changed = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
+    assert_eq!(host.reload(changed).await.unwrap().restarted.len(), 1);
+    std::fs::write(&go, "").unwrap();
+    assert!(
+        answer.await.unwrap().contains("\"error\""),
+        "{:?}",
+        ada.lines()
+    );
+    assert_eq!(
+        ada.lines(),
+        [
+            "notice a sampling request of server \"chaos\" was refused: a reload has replaced server \"chaos\""
+        ]
+    );
     host.stop().await;
 }
 

@@ -1,7 +1,5 @@
 //! A legacy server's question for a caller: asking it, and the response to the server.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::server_requests::INVALID_PARAMS;
@@ -9,7 +7,7 @@ use super::url_elicitation::UrlElicitations;
 use crate::caller::ElicitationKind;
 use crate::session::elicitation::{action_result, elicit_response};
 use crate::session::in_flight::InFlightCall;
-use crate::session::sampling::{self, REJECTED, SamplingPolicy, error_object};
+use crate::session::sampling::{self, REJECTED, ServerSamplingPolicy, error_object};
 use crate::session::tasks;
 use crate::wire::{RawJson, RequestId};
 
@@ -40,7 +38,7 @@ impl CallerQuestion {
         call: &InFlightCall,
         is_certain: bool,
         url_elicitations: &UrlElicitations,
-        sampling_policy: Option<&Arc<dyn SamplingPolicy>>,
+        sampling_policy: Option<&ServerSamplingPolicy>,
     ) -> ReplyBody {
         let tool = if is_certain { call.tool_id() } else { None };
         let params = self.params;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::caller::{Root, SampleAnswer, Sampling};
+use crate::config::Fingerprint;
 use crate::transport::TransportFault;
 
 /// A caller that answers everything, and records its notices, logs and questions.
@@ -96,6 +97,7 @@ impl SamplingPolicy for FixedOverseer {
     fn permit<'a>(
         &'a self,
         _: &'a Sampling,
+        _: Fingerprint,
         _: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async { self.0.clone() })
@@ -107,7 +109,10 @@ fn sampling_options(protocol: Protocol, lets: Result<(), &str>) -> OpenOptions {
         Arc::new(FixedOverseer(lets.map_err(str::to_owned)));
     OpenOptions {
         offers: ALL,
-        sampling_policy: Some(sampling_policy),
+        sampling_policy: Some(ServerSamplingPolicy {
+            policy: sampling_policy,
+            launch: Fingerprint([0; 32]),
+        }),
         ..options(protocol)
     }
 }

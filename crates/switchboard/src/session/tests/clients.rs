@@ -5,6 +5,7 @@ use super::*;
 use crate::caller::{ForwardedParams, SampleAnswer, Sampling};
 use crate::catalog::ToolDefinition;
 use crate::catalog::tests::{server, tool};
+use crate::config::Fingerprint;
 use crate::gate::Decision;
 
 /// The caller of a client that answers a modern server's questions itself.
@@ -90,6 +91,7 @@ impl SamplingPolicy for PermittingPolicy {
     fn permit<'a>(
         &'a self,
         _: &'a Sampling,
+        _: Fingerprint,
         _: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async { Ok(()) })
@@ -102,7 +104,10 @@ async fn opened_offering_all(era: Era) -> (Arc<Session>, ScriptedServer) {
     let options = OpenOptions {
         offers: ALL,
         roots: Roots::new(None),
-        sampling_policy: Some(sampling_policy),
+        sampling_policy: Some(ServerSamplingPolicy {
+            policy: sampling_policy,
+            launch: Fingerprint([0; 32]),
+        }),
         ..options(if era == Era::Modern {
             Protocol::Modern
         } else {
