@@ -380,14 +380,8 @@ impl FieldName {
 
 impl OversizedEvent {
     fn feed(&mut self, bytes: &[u8]) {
-        // The newline between lines of data is white space to the scanner.
-        let found = if bytes == b"\n" {
-            None
-        } else {
-            self.scan.feed(bytes)
-        };
-        if found.is_some() {
-            self.found = found;
+        if let Some(found) = self.scan.feed(bytes) {
+            self.found = Some(found);
         }
     }
 }

@@ -131,7 +131,7 @@ impl OversizedScanner {
                 self.end_value();
                 self.position = ObjectPosition::Key;
             }
-            b' ' | b'\t' | b'\r' => {}
+            b' ' | b'\t' | b'\r' | b'\n' => {}
             _ => self.collect(byte),
         }
     }

@@ -107,6 +107,13 @@ fn f4_past_the_bound_the_message_is_named_and_the_next_event_works() {
         Some("4"),
         None,
     );
+    // The newline between two lines of data ends the number.
+    check(
+        &format!("data: {{\"id\": 3\ndata: ,\"result\":\"{padding}\"}}\n\ndata: n\n\n"),
+        &["oversized Some(Response(Number(3)))", "|n"],
+        None,
+        None,
+    );
     check(
         &format!("data: {{\"result\":\"{padding}\"}}\n\ndata: n\n\n"),
         &["oversized None", "|n"],
