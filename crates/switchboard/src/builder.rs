@@ -238,8 +238,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets how to log in to servers with a URL: where tokens are stored, and who shows login
-    /// pages.
+    /// Sets how to log in to servers with a URL: where tokens are stored, and who shows login pages.
+    /// Replaces what [`vault`](Self::vault) and [`logins`](Self::logins) have set.
     pub fn auth(mut self, auth: AuthContext) -> Self {
         self.auth = auth;
         self

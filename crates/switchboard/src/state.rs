@@ -17,7 +17,8 @@ pub enum State {
         /// The list.
         rule: String,
     },
-    /// A project's entry that nobody has accepted, or that has changed since.
+    /// An entry that waits for a person: a project's that nobody has accepted in its present form, or
+    /// one that an edit of a watched file added or enabled.
     Untrusted {
         /// Why it is not trusted.
         reason: String,

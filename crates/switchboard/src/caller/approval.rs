@@ -71,7 +71,9 @@ pub enum Approval {
     Once,
     /// Allows this tool, as it is defined now.
     AlwaysTool(ApprovalLifetime),
-    /// Allows every tool that this server offers now. For a host tool, which has no server, and for
+    /// Allows every tool that this server offers now; in dialects with
+    /// [`ApprovalChoices::InMemory`](crate::config::ApprovalChoices::InMemory) also those that it
+    /// offers later in this run. For a host tool, which has no server, and for
     /// sampling, which is not a server's tool, the same as `AlwaysTool`.
     AlwaysServer(ApprovalLifetime),
     /// Denies this call.
