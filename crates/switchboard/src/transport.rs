@@ -35,7 +35,7 @@ const MAX_UNACCEPTED: usize = 512;
 /// Why a channel ends that has reached [`MAX_UNACCEPTED`].
 #[cfg(feature = "http")]
 fn unaccepted() -> String {
-    format!("it sends requests without accepting the responses: {MAX_UNACCEPTED} are in flight")
+    format!("it accepts no notifications and responses: {MAX_UNACCEPTED} are in flight")
 }
 
 /// Opens a channel. A library user can implement one.

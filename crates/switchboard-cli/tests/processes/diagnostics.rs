@@ -294,7 +294,7 @@ fn f2_doctor_shows_the_junk_of_a_server_that_failed_for_it() {
     )]);
     let ran = fixture.home.run(&["doctor", "noisy"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
-    let told = "✗ noisy: the connection ended before the handshake was complete: 1000 consecutive lines on stdout are not JSON-RPC messages";
+    let told = "✗ noisy: the connection ended before the handshake was complete: 1000 consecutive lines or events are not JSON-RPC messages";
     assert!(ran.stdout.starts_with(told), "{ran:?}");
     let lines: Vec<_> = ran.stdout.lines().map(str::trim).collect();
     let junk = lines

@@ -77,7 +77,8 @@ impl EraInbound for ModernInbound {
         }
     }
 
-    /// A notification must name an open `subscriptions/listen` request.
+    /// A notification that names a request, or came on the stream of one, counts only while that
+    /// request is open.
     fn is_subscribed(
         &self,
         receiver: &Receiver,

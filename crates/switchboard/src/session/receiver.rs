@@ -227,6 +227,17 @@ impl Receiver {
         }
     }
 
+    /// Waits for the end of the session; the reason is one line, safe to show. Cancel-safe.
+    pub(super) async fn end_reason(&self) -> String {
+        let mut ended = self.ended.subscribe();
+        let reason = ended.wait_for(Option::is_some).await;
+        // The sender is the receiver's own, so the wait ends with a reason.
+        reason
+            .ok()
+            .and_then(|reason| reason.clone())
+            .unwrap_or_default()
+    }
+
     pub(super) fn end(&self, reason: &str) {
         // Set before calls fail, so that whoever sees a call fail sees that the session has ended.
         self.is_ended.store(true, Ordering::Release);
@@ -383,7 +394,7 @@ impl Inbound for Receiver {
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
             self.end_by_violation(&format!(
-                "{MAX_JUNK_RUN} consecutive lines on stdout are not JSON-RPC messages; a server must log to stderr"
+                "{MAX_JUNK_RUN} consecutive lines or events are not JSON-RPC messages; a server on standard streams must log to stderr"
             ));
         }
     }

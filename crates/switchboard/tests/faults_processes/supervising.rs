@@ -225,7 +225,7 @@ async fn f2_a_server_that_failed_because_of_junk_still_shows_it() {
     let failed = |state: &State| matches!(state, State::Backoff { .. });
 
     let early = until_state(&host, "early", failed).await;
-    let message = "the connection ended before the handshake was complete: 1000 consecutive lines on stdout are not JSON-RPC messages";
+    let message = "the connection ended before the handshake was complete: 1000 consecutive lines or events are not JSON-RPC messages";
     assert!(
         matches!(&early.state, State::Backoff { error, .. } if error.starts_with(message)),
         "{:?}",
@@ -234,7 +234,7 @@ async fn f2_a_server_that_failed_because_of_junk_still_shows_it() {
 
     let error = text_of(&host, "late/chat").await.unwrap_err().to_string();
     assert!(
-        error.contains("1000 consecutive lines on stdout are not JSON-RPC messages"),
+        error.contains("1000 consecutive lines or events are not JSON-RPC messages"),
         "{error}"
     );
     let late = until_state(&host, "late", failed).await;

@@ -84,8 +84,7 @@ async fn f2_lines_that_are_not_messages_are_skipped_counted_and_limited() {
         ["\u{1b}[1mwelcome\u{1b}[0m", "npm warn line 0 is no message"]
     );
 
-    let reason =
-        "1000 consecutive lines on stdout are not JSON-RPC messages; a server must log to stderr";
+    let reason = "1000 consecutive lines or events are not JSON-RPC messages; a server on standard streams must log to stderr";
     let (sentence, _) = test.failure("chaos/only_junk").await;
     assert_eq!(
         sentence,

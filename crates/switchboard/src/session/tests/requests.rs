@@ -255,7 +255,7 @@ async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
         session
             .closed()
             .await
-            .contains("lines on stdout are not JSON-RPC messages")
+            .contains("lines or events are not JSON-RPC messages")
     );
     assert!(matches!(
         reading.await.unwrap(),
