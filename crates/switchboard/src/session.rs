@@ -154,11 +154,7 @@ impl Session {
     /// Waits for the end of the session; the reason is one line, safe to show. Cancel-safe; returns
     /// at once if the session has already ended.
     pub async fn closed(&self) -> String {
-        let mut ended = self.peer.receiver.ended.subscribe();
-        match ended.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone().unwrap_or_default(),
-            Err(_) => "the session was dropped".to_owned(),
-        }
+        self.peer.receiver.end_reason().await
     }
 
     pub(crate) fn is_closed(&self) -> bool {

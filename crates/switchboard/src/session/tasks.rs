@@ -156,7 +156,6 @@ impl<'a> TaskFollower<'a> {
     /// Sleeps within the call's deadlines and the connection's life.
     async fn sleep(&self, time: Duration) -> Result<(), RequestFault> {
         let until = Instant::now() + time;
-        let mut ended = self.peer.receiver.ended.subscribe();
         loop {
             let now = Instant::now();
             let check_at = match self.call().deadlines.check(now) {
@@ -166,15 +165,9 @@ impl<'a> TaskFollower<'a> {
             if now >= until {
                 return Ok(());
             }
-            let end = async {
-                ended
-                    .wait_for(Option::is_some)
-                    .await
-                    .map(|reason| reason.clone().unwrap_or_default())
-            };
             tokio::select! {
                 () = sleep_until(until.min(check_at)) => {}
-                reason = end => return Err(RequestFault::Closed(reason.unwrap_or_default())),
+                reason = self.peer.receiver.end_reason() => return Err(RequestFault::Closed(reason)),
             }
         }
     }

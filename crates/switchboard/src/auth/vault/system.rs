@@ -45,18 +45,11 @@ impl SystemVault {
     /// Whether the keyring is used. With [`VaultChoice::Keyring`] a keyring that does not respond
     /// is an error.
     fn uses_keyring(&self) -> Result<bool, VaultFault> {
-        match (self.choice, self.keyring.get_or_init(|| self.look())) {
-            (VaultChoice::File, _) => Ok(false),
-            (VaultChoice::Auto, answers) => Ok(answers.is_ok()),
-            (VaultChoice::Keyring, answers) => answers.clone().map(|()| true),
-        }
-    }
-
-    fn look(&self) -> Result<(), VaultFault> {
-        if self.choice == VaultChoice::File {
-            Ok(())
-        } else {
-            keyring::probe()
+        let responds = || self.keyring.get_or_init(keyring::probe);
+        match self.choice {
+            VaultChoice::File => Ok(false),
+            VaultChoice::Auto => Ok(responds().is_ok()),
+            VaultChoice::Keyring => responds().clone().map(|()| true),
         }
     }
 }

@@ -142,12 +142,9 @@ pub(super) async fn visit_pages(
             let _ = complete.await;
         }
     };
-    let mut ended = peer.receiver.ended.subscribe();
     tokio::select! {
         _ = timeout(COMPLETION_TIMEOUT, all) => Ok(true),
-        reason = ended.wait_for(Option::is_some) => {
-            Err(RequestFault::Closed(reason.ok().and_then(|reason| reason.clone()).unwrap_or_default()))
-        }
+        reason = peer.receiver.end_reason() => Err(RequestFault::Closed(reason)),
     }
 }
 

@@ -29,29 +29,22 @@ impl<'a> HttpRequest<'a> {
         body: &'a Bytes,
     ) -> Self {
         Self {
-            method: &Method::POST,
-            url,
-            headers,
-            extra_headers: None,
-            mcp_headers: "",
             body: Some(body),
+            ..Self::new(&Method::POST, url, headers)
         }
     }
 
     pub(in crate::transport) fn get(url: &'a Url, headers: &'a HeaderMap) -> Self {
-        Self {
-            method: &Method::GET,
-            url,
-            headers,
-            extra_headers: None,
-            mcp_headers: "",
-            body: None,
-        }
+        Self::new(&Method::GET, url, headers)
     }
 
     pub(in crate::transport) fn delete(url: &'a Url, headers: &'a HeaderMap) -> Self {
+        Self::new(&Method::DELETE, url, headers)
+    }
+
+    fn new(method: &'a Method, url: &'a Url, headers: &'a HeaderMap) -> Self {
         Self {
-            method: &Method::DELETE,
+            method,
             url,
             headers,
             extra_headers: None,
