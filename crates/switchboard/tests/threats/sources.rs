@@ -96,8 +96,9 @@ fn f32_deadlines_of_requests_connections_and_retries_do_not_read_the_wall_clock(
         ("transport/http/status_fault.rs", 1),
     ];
     let of_gateway = [
-        // When a call began to wait, for display.
-        ("approval_queue.rs", 1),
+        // When a call began to wait and was made last, and how long it still waits, for display.
+        ("approval_queue.rs", 3),
+        ("operations.rs", 1),
         // The moment of a line of the log.
         ("audit.rs", 1),
         // When a task began and ended, for its client.
@@ -111,8 +112,7 @@ fn f32_deadlines_of_requests_connections_and_retries_do_not_read_the_wall_clock(
         ("edge/http/plain/response_head.rs", 1),
         // When the configuration was read, for display.
         ("loaded_config.rs", 1),
-        // When a server's state was entered and will be retried, for display.
-        ("lost_servers.rs", 2),
+        // When a server will be retried, for display.
         ("page/problems.rs", 1),
         // When a token was made, for display.
         ("tokens.rs", 1),
