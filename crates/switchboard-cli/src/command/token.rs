@@ -57,6 +57,13 @@ pub(crate) fn run(options: &Options, args: &TokenArgs) -> Result<u8, Failure> {
                 output::print(&format!("{token}\n"))
             };
             // A token that nobody saw can only be guessed at: it would block the name.
+            let printed = match output::stdout_is_closed() {
+                true => Err(Failure::new(
+                    Code::Usage,
+                    "no token was created: stdout is closed, so nobody would have seen it",
+                )),
+                false => printed,
+            };
             printed.inspect_err(|_| drop(tokens.revoke(name)))?;
         }
         TokenAction::Headers { name } => {
