@@ -257,6 +257,11 @@ impl WaitLimit {
     }
 
     /// The remaining time for one server. Its own connect timeout applies in any case.
+    /// The time since the wait began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started_at.elapsed()
+    }
+
     pub(crate) fn remaining(&self, server: &ServerHandle) -> Duration {
         let most = server.config.longest_connect() + Duration::from_secs(1);
         match self.requested {

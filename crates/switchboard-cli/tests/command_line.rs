@@ -300,7 +300,7 @@ fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
         &["tools", "--vendor", "nobody"],
         "gemini, openai, openai-chat, local, anthropic",
     );
-    check(&["--dialect", "gemini", "status"], "--config <FILE>");
+    check(&["--dialect", "gemini", "status"], "give the file with -c");
     check(&["frobnicate"], "frobnicate");
 }
 
