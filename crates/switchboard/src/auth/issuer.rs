@@ -512,6 +512,8 @@ fn from_auth(error: &AuthError, doing: &str) -> IssuerFault {
     // The library has no variant for it.
     let rejects_client = said.contains("error response: invalid_client");
     let said = said.strip_prefix("Registration failed: ").unwrap_or(&said);
+    // It ends so if the response has no text.
+    let said = said.trim_end_matches([':', ' ']);
     IssuerFault {
         fact: format!("{doing} failed: {}", quoted(said)),
         is_final,
