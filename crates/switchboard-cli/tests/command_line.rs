@@ -218,7 +218,7 @@ fn s0_08_a_variable_that_is_not_unicode_is_named_in_one_notice() {
         (ran.code, ran.stderr.as_str()),
         (
             Some(0),
-            "variables that are not Unicode, and are not passed to servers: LC_ODD\n"
+            "variables that are not Unicode or have no valid name, and are not passed to servers: LC_ODD\n"
         )
     );
 }
