@@ -475,6 +475,16 @@ fn json_entries_are_added_and_removed_in_the_files_own_formatting() {
         &Change::Remove("a".to_owned()),
         "{\n  \"mcpServers\": {\n    // two\n    \"b\": { \"command\": \"y\" }\n  }\n}\n",
     );
+    gemini(
+        "{\n  \"mcpServers\": {\n    \"z\": {}, // of z\n    // not about a\n\n    // about a\n    // more\n    \"a\": {},\n    // two\n    \"b\": {}\n  }\n}\n",
+        &Change::Remove("a".to_owned()),
+        "{\n  \"mcpServers\": {\n    \"z\": {}, // of z\n    // not about a\n\n    // two\n    \"b\": {}\n  }\n}\n",
+    );
+    gemini(
+        "{\n  \"mcpServers\": {\n    \"z\": {}, // of z\n    \"a\": {}\n  }\n}\n",
+        &Change::Remove("a".to_owned()),
+        "{\n  \"mcpServers\": {\n    \"z\": {} // of z\n  }\n}\n",
+    );
     refused(
         "x.json",
         Dialect::Gemini,
