@@ -14,6 +14,7 @@ use crate::paths::Paths;
 use crate::setup::Setup;
 use crate::shell_words::split_words;
 use crate::terminal::tty::Tty;
+use crate::view::mask;
 use crate::{hints, output};
 
 /// The source of such an entry, in messages and in `trust`.
@@ -24,7 +25,11 @@ impl Setup {
     /// entry.
     pub(crate) fn with_server(mut self, words: &str, yes: bool) -> Result<Self, Failure> {
         let mut server = entry(words, &self.paths)?;
-        hints::set_ad_hoc();
+        hints::set_ad_hoc(match &server.endpoint {
+            Endpoint::Stdio(stdio) if mask::arguments(&stdio.args) != stdio.args => "COMMAND",
+            Endpoint::Http(http) if mask::url(&http.url) != http.url => "URL",
+            _ => words,
+        });
         match yes {
             // As a file given with `-c`: accepted for this run alone.
             true => server.source.scope = Scope::Given,
@@ -52,7 +57,7 @@ impl Setup {
             )
             .server(&server.name)
         };
-        let Some(terminal) = Tty::open().filter(|_| !self.json) else {
+        let Some(terminal) = Tty::open() else {
             if !self.json {
                 output::print_on_stderr(&text);
             }
@@ -74,7 +79,10 @@ fn entry(words: &str, paths: &Paths) -> Result<ServerConfig, Failure> {
         folder: Arc::new(paths.project.clone()),
         ..Source::new(Arc::new(SOURCE.into()), 1, Scope::Project)
     };
-    if words.starts_with("http://") || words.starts_with("https://") {
+    let scheme = words
+        .split_once("://")
+        .map(|(scheme, _)| scheme.to_ascii_lowercase());
+    if let Some("http" | "https") = scheme.as_deref() {
         let endpoint = HttpEndpoint {
             syntax: ReferenceSyntax::Literal,
             ..HttpEndpoint::new(words)

@@ -51,8 +51,8 @@ pub(crate) struct Options {
     /// first)
     #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append, add = path_completer())]
     pub(crate) config: Vec<PathBuf>,
-    /// Dialect of the files given with -c, if path and content do not identify it
-    #[arg(long, value_name = "DIALECT", global = true, value_parser = dialects(), requires = "config")]
+    /// Dialect of the files given with -c or --file, if path and content do not identify it
+    #[arg(long, value_name = "DIALECT", global = true, value_parser = dialects())]
     pub(crate) dialect: Option<Dialect>,
     /// Print one JSON document; on failure, one JSON line on stderr
     #[arg(long, global = true)]
@@ -159,6 +159,17 @@ impl Command {
             self,
             Self::Attach(_) | Self::Chat(_) | Self::Serve(_) | Self::Watch(_)
         )
+    }
+
+    /// Whether it changes a file that is given with `--file`.
+    pub(crate) fn has_file(&self) -> bool {
+        match self {
+            Self::Add(args) => args.target_file.file.is_some(),
+            Self::Remove(args) | Self::Enable(args) | Self::Disable(args) => {
+                args.target_file.file.is_some()
+            }
+            _ => false,
+        }
     }
 
     /// Runs the command, and returns the exit code.

@@ -1,14 +1,14 @@
 //! Catalogs cached by earlier runs, used without starting a server: to find the server of a name,
 //! and for shell completion.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::{PathCompleter, ValueCompleter};
 use switchboard::catalog::{Catalog, CatalogSource, Offerings};
-use switchboard::config::{self, Config, ConfigFile, Scope, ServerConfig};
+use switchboard::config::{self, Config, ConfigFile, Dialect, Scope, ServerConfig};
 use switchboard::name::ServerName;
 use switchboard::server::remembered_offerings;
 use switchboard::store::{FileStore, Store};
@@ -217,24 +217,64 @@ fn read_state() -> Option<(Config, FileStore)> {
     ))
 }
 
-/// The `-c FILE` options of the command line being completed.
+/// The files of `-c FILE` and `--dialect` on the command line being completed.
 fn files_on_command_line() -> Vec<ConfigFile> {
-    let words: Vec<_> = std::env::args_os().skip(1).collect();
-    let mut files = Vec::new();
+    files_of(&std::env::args_os().skip(1).collect::<Vec<_>>())
+}
+
+fn files_of(words: &[OsString]) -> Vec<ConfigFile> {
+    let (mut files, mut dialect) = (Vec::new(), None);
     for (index, word) in words.iter().enumerate() {
-        let path = match word.to_str() {
-            Some("-c" | "--config") => words.get(index + 1).map(PathBuf::from),
-            Some(text) => text.strip_prefix("--config=").map(PathBuf::from),
+        let Some(text) = word.to_str() else {
+            continue;
+        };
+        let next = || words.get(index + 1).cloned();
+        let path = match text.strip_prefix("--config=").or(text.strip_prefix("-c")) {
+            Some("") => next(),
+            Some(path) => Some(OsString::from(path)),
+            None if text == "--config" => next(),
             None => None,
         };
-        files.extend(path.map(|path| ConfigFile::new(path, Scope::Given)));
+        files.extend(path.map(PathBuf::from));
+        let name = match text.strip_prefix("--dialect") {
+            Some("") => next(),
+            Some(name) => name.strip_prefix('=').map(OsString::from),
+            None => None,
+        };
+        dialect = name
+            .and_then(|name| Dialect::parse(name.to_str()?))
+            .or(dialect);
     }
-    files
+    let with_dialect = |path| ConfigFile {
+        dialect,
+        ..ConfigFile::new(path, Scope::Given)
+    };
+    files.into_iter().map(with_dialect).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn completion_reads_the_files_that_the_command_would() {
+        let check = |line: &str, expected: &[&str], dialect: Option<Dialect>| {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            let files = files_of(&words).into_iter();
+            let files: Vec<_> = files.map(|file| (file.path, file.dialect)).collect();
+            let expected = expected.iter().map(|path| (PathBuf::from(path), dialect));
+            assert_eq!(files, expected.collect::<Vec<_>>(), "{line}");
+        };
+        check(
+            "-c a --config b --config=d -ce call x",
+            &["a", "b", "d", "e"],
+            None,
+        );
+        let gemini = Some(Dialect::Gemini);
+        check("-c a --dialect gemini call x", &["a"], gemini);
+        check("--dialect=gemini call -c a x", &["a"], gemini);
+        check("call x", &[], None);
+    }
 
     #[test]
     fn t6_names_with_shell_syntax_are_not_completed() {

@@ -13,19 +13,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::Host;
 use switchboard::catalog::Offerings;
 use switchboard::name::ServerName;
-use switchboard::server::{ServerHandle, State};
+use switchboard::server::{NotReady, NotReadyReason, ServerHandle, State};
 use switchboard::wire::RawJson;
+use switchboard::{Hint, Host};
 use tokio::task::JoinSet;
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::progress::WaitLimit;
 use crate::setup::Setup;
-use crate::view::server::{escaped, login_advice};
-use crate::{coerce, hints, output, progress};
+use crate::view::server::{escaped, login_advice, with_advice};
+use crate::{coerce, output, progress};
 
 pub(crate) mod agent_args;
 pub(crate) mod approvals;
@@ -108,11 +108,37 @@ async fn wait_until_ready(handle: &ServerHandle, limit: WaitLimit) -> Result<(),
         loop {
             tokio::select! {
                 ready = &mut ready => return ready.map(|_| ()),
-                _ = poll.tick() => if limit.remaining(handle).is_zero() { return handle.ready(Duration::ZERO).await.map(|_| ()) },
+                _ = poll.tick() => if limit.remaining(handle).is_zero() {
+                    let ready = handle.ready(Duration::ZERO).await;
+                    return ready.map(|_| ()).map_err(|late| waited_for(limit.elapsed(), late));
+                },
             }
         }
     };
-    Ok(progress::with_spinner(format!("connecting {}", handle.config.name), waiting).await?)
+    let waited =
+        progress::with_spinner(format!("connecting {}", handle.config.name), waiting).await;
+    waited.map_err(|not_ready| {
+        let is_connecting = matches!(not_ready.reason, NotReadyReason::Connecting { .. });
+        let failure = Failure::from(not_ready);
+        match (is_connecting, &failure.hint) {
+            (false, _) => failure,
+            (true, None) => failure.hint("wait longer with --wait SECS"),
+            (true, Some(hint)) => {
+                let hint = format!("wait longer with --wait SECS, or {hint}");
+                failure.hint(hint)
+            }
+        }
+    })
+}
+
+/// The same with the time of the whole wait.
+fn waited_for(elapsed: Duration, mut not_ready: NotReady) -> NotReady {
+    if let NotReadyReason::Connecting { waited, .. } | NotReadyReason::TimedOut { waited } =
+        &mut not_ready.reason
+    {
+        *waited = elapsed;
+    }
+    not_ready
 }
 
 /// Starts lazy servers without a cached catalog: a listing needs their offerings too.
@@ -138,11 +164,8 @@ fn report_unavailable_servers(host: &Host) {
         let name = &handle.config.name;
         match &handle.snapshot().shown_state() {
             State::Failed { error } | State::Backoff { error, .. } => {
-                output::notice(&format!(
-                    "server \"{name}\": {}; {}",
-                    escaped(error),
-                    hints::doctor(name)
-                ));
+                let fact = format!("server \"{name}\": {}", escaped(error));
+                output::notice(&with_advice(fact, Hint::Examine, &handle.config));
             }
             State::Connecting { step, .. } => {
                 let doing = progress::connecting_step(handle, *step);

@@ -32,8 +32,11 @@ static RULES_FILE: OnceLock<Option<(PathBuf, Dialect)>> = OnceLock::new();
 /// Whether a conversation is running.
 static IN_CHAT: AtomicBool = AtomicBool::new(false);
 
-/// Whether the server of this run was given with `--server`, so that no command can name it.
-static IS_AD_HOC: AtomicBool = AtomicBool::new(false);
+/// The only server of this run, if it was given with `--server`: no file has it.
+static AD_HOC_SERVER: OnceLock<String> = OnceLock::new();
+
+/// The commands that take a server with `--server`.
+const AD_HOC_COMMANDS: [&str; 3] = ["call", "status", "tools"];
 
 /// Commands of the program and their slash commands in a conversation.
 const CHAT_COMMANDS: [(&str, &str); 7] = [
@@ -51,9 +54,10 @@ pub(crate) fn enter_chat() {
     IN_CHAT.store(true, Ordering::Relaxed);
 }
 
-/// From now on no hint names a command about a configured server.
-pub(crate) fn set_ad_hoc() {
-    IS_AD_HOC.store(true, Ordering::Relaxed);
+/// From now on hints name commands that know this server, which is in no file. `words` is the
+/// command line or URL, or its placeholder if it has secrets.
+pub(crate) fn set_ad_hoc(words: &str) {
+    let _ = AD_HOC_SERVER.set(words.to_owned());
 }
 
 /// Whether a conversation is running.
@@ -68,12 +72,7 @@ pub(crate) fn start(options: &Options, command: &Command) {
         .iter()
         .flat_map(|file| ["-c".to_owned(), quoted(&file.display().to_string())])
         .collect();
-    files.extend(
-        options
-            .dialect
-            .iter()
-            .flat_map(|dialect| ["--dialect".to_owned(), dialect.profile().name.to_owned()]),
-    );
+    files.extend(dialect_option(options.dialect));
     let _ = RUN.set(Run {
         files,
         has_timeout: matches!(command, Command::Call(_)),
@@ -136,30 +135,42 @@ pub(crate) fn command_with(verb: &[&str], names: &[&str]) -> String {
         .get()
         .map(|run| run.files.as_slice())
         .unwrap_or_default();
-    // `--` keeps a name that begins with `-` from being read as an option.
-    let mark = names
-        .iter()
-        .any(|name| name.starts_with('-'))
-        .then(|| "--".to_owned());
-    let quote = |word: &&str| quoted(word);
+    let takes_ad_hoc = verb.iter().any(|verb| AD_HOC_COMMANDS.contains(verb));
+    let ad_hoc = AD_HOC_SERVER.get().filter(|_| takes_ad_hoc);
     let words = files
         .iter()
         .cloned()
-        .chain(verb.iter().map(quote))
-        .chain(mark)
-        .chain(names.iter().map(quote));
-    let words: Vec<_> = std::iter::once("switchboard".to_owned())
-        .chain(words)
-        .collect();
-    format!("`{}`", escaped(&words.join(" ")))
+        .chain(verb.iter().map(|word| quoted(word)))
+        .chain(ad_hoc.map(|server| format!("--server {}", quoted(server))));
+    command_line(words.collect(), names)
 }
 
-/// `switchboard -c FILE`, in backticks.
-pub(crate) fn with_file(file: &Path) -> String {
-    format!(
-        "`switchboard -c {}`",
-        escaped(&quoted(&file.display().to_string()))
-    )
+/// The same for this file and dialect, in place of the files of this run.
+pub(crate) fn with_file(
+    file: &Path,
+    dialect: Option<Dialect>,
+    verb: &[&str],
+    names: &[&str],
+) -> String {
+    let file = ["-c".to_owned(), quoted(&file.display().to_string())];
+    let words = file.into_iter().chain(dialect_option(dialect));
+    let words = words.chain(verb.iter().map(|word| quoted(word)));
+    command_line(words.collect(), names)
+}
+
+fn dialect_option(dialect: Option<Dialect>) -> impl Iterator<Item = String> {
+    let words = |dialect: Dialect| ["--dialect".to_owned(), dialect.profile().name.to_owned()];
+    dialect.into_iter().flat_map(words)
+}
+
+/// A command of this program in backticks: words that are quoted already, and names.
+fn command_line(mut words: Vec<String>, names: &[&str]) -> String {
+    // `--` keeps a name that begins with `-` from being read as an option.
+    if names.iter().any(|name| name.starts_with('-')) {
+        words.push("--".to_owned());
+    }
+    words.extend(names.iter().map(|name| quoted(name)));
+    format!("`{}`", escaped(&format!("switchboard {}", words.join(" "))))
 }
 
 /// The command that stores the key of a model's vendor.
@@ -188,13 +199,15 @@ pub(crate) fn login_without_browser(server: &ServerName) -> String {
 /// What to do about a failure of a server; `tool` is the one that was called.
 pub(crate) fn describe(hint: Hint, server: &ServerName, tool: Option<&str>) -> Option<String> {
     let name = server.as_str();
-    let is_ad_hoc = IS_AD_HOC.load(Ordering::Relaxed);
+    let ad_hoc = AD_HOC_SERVER.get();
+    if let (Hint::LogIn, Some(url)) = (hint, ad_hoc) {
+        return Some(format!(
+            "to log in, add it to your own file first: `switchboard add {name} {}`",
+            escaped(&quoted(url))
+        ));
+    }
     Some(match hint {
-        Hint::LogIn if is_ad_hoc => format!(
-            "to log in, add it to your own file first: {}",
-            command(&["add", name, "URL"])
-        ),
-        Hint::Examine | Hint::ReplaceClient | Hint::Accept if is_ad_hoc => return None,
+        Hint::Examine | Hint::ReplaceClient | Hint::Accept if ad_hoc.is_some() => return None,
         Hint::Examine => doctor(server),
         Hint::LogIn => format!("run {}", login_again(server)),
         Hint::CheckToken => "check `bearer_token` of its entry".to_owned(),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use arguments::Arguments;
-use failure::Failure;
+use failure::{Code, Failure};
 
 /// A server given on the command line with `--server`.
 mod ad_hoc_server;
@@ -92,5 +92,9 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
     }
     logging::start(options.verbosity(), holds_notices);
     hints::start(&options, &command);
+    if options.dialect.is_some() && options.config.is_empty() && !command.has_file() {
+        let fact = "--dialect is the dialect of a given file, and no file is given";
+        return Err(Failure::new(Code::Usage, fact).hint("give the file with -c"));
+    }
     command.run(&options)
 }

@@ -24,6 +24,8 @@ const NOTICE: Style = AnsiColor::Yellow.on_default();
 static HOLD_NOTICES: AtomicBool = AtomicBool::new(false);
 static HELD_NOTICES: Mutex<HeldLines> = Mutex::new(HeldLines::new());
 const MAX_HELD_NOTICES: usize = 1000;
+/// See [`stdout_is_closed`].
+static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 /// Notices that were printed: the same line is not repeated.
 static PRINTED_NOTICES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
@@ -117,15 +119,25 @@ pub(crate) fn print_json(document: &str) -> Result<(), Failure> {
     )
 }
 
-/// A closed pipe is not an error.
+/// A closed pipe is not an error: see [`stdout_is_closed`].
 fn ignore_closed_pipe(written: io::Result<()>) -> Result<(), Failure> {
     match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            STDOUT_IS_CLOSED.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+        Err(error) => Err(Failure::new(
             Code::Usage,
             format!("cannot write to stdout: {error}"),
         )),
-        _ => Ok(()),
+        Ok(()) => Ok(()),
     }
+}
+
+/// Whether something was printed that nobody can read, because stdout is a pipe whose reader has
+/// ended.
+pub(crate) fn stdout_is_closed() -> bool {
+    STDOUT_IS_CLOSED.load(Ordering::Relaxed)
 }
 
 /// The same JSON value, without characters that move the cursor, hide or reorder text.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
 use switchboard::auth::VaultChoice;
-use switchboard::config::{self, ConfigFile, Environment, LinkedFile, Scope};
+use switchboard::config::{self, ConfigFile, Environment, LinkedFile, Scope, is_valid_name};
 use switchboard::untrusted::Untrusted;
 use switchboard_agent::builtin_tools::results_of_project;
 use switchboard_agent::{SessionStore, agents_prompt, read_agents_files};
@@ -188,11 +188,12 @@ pub(crate) fn environment() -> Environment {
     )
 }
 
-/// The names of the variables of this process that are not Unicode, in name or value. Servers do not
-/// get them.
+/// The names of the variables of this process that servers do not get: not Unicode, in name or
+/// value, or with a name that no variable of a child process can have.
 pub(crate) fn unreadable_variables() -> Vec<String> {
-    let unreadable = std::env::vars_os()
-        .filter(|(name, value)| name.to_str().is_none() || value.to_str().is_none());
+    let unreadable = std::env::vars_os().filter(|(name, value)| {
+        !name.to_str().is_some_and(is_valid_name) || value.to_str().is_none()
+    });
     unreadable
         .map(|(name, _)| name.to_string_lossy().into_owned())
         .collect()

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::arguments::Options;
+use crate::terminal::tty;
 use crate::view::table;
 
 /// Work that takes less shows no spinner.
@@ -170,9 +171,9 @@ pub(crate) async fn with_spinner<T>(message: String, work: impl Future<Output = 
     done
 }
 
-/// Whether stderr is a terminal that can erase a line: `TERM=dumb` says that it cannot.
+/// Whether stderr is a terminal that can erase a line.
 fn stderr_moves_the_cursor() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    std::io::stderr().is_terminal() && tty::moves_the_cursor()
 }
 
 /// Hides the spinner until the guard is dropped.
@@ -254,6 +255,11 @@ impl WaitLimit {
             is_interactive: false,
             ..Self::start(options)
         }
+    }
+
+    /// The time since the wait began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started_at.elapsed()
     }
 
     /// The remaining time for one server. Its own connect timeout applies in any case.

@@ -27,7 +27,7 @@ use crate::{
     agent_tools, hints, interrupt, logging, notices, output, roots, suggestion, unread_configs,
 };
 
-pub(crate) use storage::{open_lasting_store, open_store, open_vault};
+pub(crate) use storage::{open_lasting_store, open_lasting_vault, open_store, open_vault};
 
 mod startup_notices;
 mod storage;
@@ -157,11 +157,6 @@ impl Setup {
         self.offers.sampling = true;
     }
 
-    /// The authorization settings, with the vault of this machine.
-    pub(crate) fn auth(&self) -> AuthContext {
-        AuthContext::with_vault(open_vault(&self.paths))
-    }
-
     /// The entry of a server that was named on the command line.
     pub(crate) fn entry(&self, name: &str) -> Result<&Arc<ServerConfig>, Failure> {
         self.config
@@ -274,7 +269,7 @@ impl Setup {
         only: Option<Vec<ServerName>>,
         private_folder: Option<PathBuf>,
     ) -> Result<(Host, Paths), Failure> {
-        let auth = self.auth();
+        let auth = AuthContext::with_vault(open_vault(&self.paths));
         let Self {
             paths,
             environment,

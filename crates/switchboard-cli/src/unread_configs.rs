@@ -39,7 +39,10 @@ pub(crate) fn report(paths: &Paths, store: &dyn Store) {
         let Some(count) = server_count(&file) else {
             continue;
         };
-        let (servers, read) = (counted(count, "server"), hints::with_file(&file));
+        let (servers, read) = (
+            counted(count, "server"),
+            hints::with_file(&file, None, &[], &[]),
+        );
         // A file given with `-c` is trusted for that run, and this one may be somebody else's.
         let warning = if file.starts_with(&paths.project) && paths.project != paths.home {
             " and starts its servers without asking"

@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::Home;
+use support::{Home, PROGRAM};
 use switchboard_testkit::{Chaos, Launch, Step};
 
 /// A server, and its command line quoted for `--server`.
@@ -196,4 +196,64 @@ fn tools_of_a_server_of_the_command_line_that_fails_are_a_failure() {
         let ran = home.run(&[words, &["--server", "/bin/false", "--yes"]].concat());
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{ran:?}");
     }
+}
+
+/// A server of the command line is in no file, so that a command without `--server` would not find
+/// it.
+#[test]
+fn hints_about_a_server_of_the_command_line_work_when_they_are_followed() {
+    let home = Home::new();
+    let line = line(&server());
+    for words in [
+        &["call", "zzz"][..],
+        &["call", "okk"],
+        &["call", "ok", "--args", "1"],
+    ] {
+        let ran = home.run(&[words, &["--server", &line, "--yes"]].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let hint = ran
+            .stderr
+            .split('`')
+            .nth(1)
+            .unwrap_or_else(|| panic!("{ran:?}"));
+        assert!(hint.starts_with("switchboard tools --server "), "{ran:?}");
+        // The shell gets the folders of the test's home as the program would.
+        let script = format!("{} --yes", hint.replacen("switchboard", PROGRAM, 1));
+        let terminal = home.spawn_in_terminal(&["sh", "-c", &script]);
+        let followed = terminal.end();
+        assert_eq!(followed.code, 0, "{script}: {followed:?}");
+    }
+    let ran = home.run(&["tools", "--server", &line, "chaosd/ok", "--yes"]);
+    assert!(ran.stdout.contains("switchboard call --server "), "{ran:?}");
+    let ran = home.run(&["status", "--server", "/bin/false", "--yes"]);
+    assert!(!ran.stdout.contains("switchboard doctor"), "{ran:?}");
+    let secret = format!("env API_KEY=canary {line}");
+    let ran = home.run(&["call", "zzz", "--server", &secret, "--yes"]);
+    assert!(
+        ran.stderr.contains("--server COMMAND") && !ran.stderr.contains("canary"),
+        "{ran:?}"
+    );
+}
+
+/// The signal handlers of a question would keep Ctrl-C from ending the reading.
+#[test]
+fn arguments_are_read_from_stdin_before_any_question() {
+    let home = Home::new();
+    let line = line(&server());
+    let mut terminal = home.run_in_terminal(&["call", "ok", "--server", &line, "--args", "-"]);
+    terminal.send("{}\r\u{4}");
+    terminal.wait_for("Start it exactly as shown? [y/N]");
+    terminal.send("n\r");
+    assert_eq!(terminal.end().code, 5);
+}
+
+/// Prompts go to the terminal, so that stdout has JSON alone.
+#[test]
+fn a_server_of_the_command_line_is_asked_about_with_json_too() {
+    let home = Home::new();
+    let line = line(&server());
+    let mut terminal = home.run_in_terminal(&["tools", "--json", "--server", &line]);
+    terminal.wait_for("Start it exactly as shown? [y/N]");
+    terminal.send("y\r");
+    assert_eq!(terminal.end().code, 0);
 }

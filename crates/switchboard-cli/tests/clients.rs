@@ -838,6 +838,11 @@ fn a_token_that_nobody_saw_is_not_stored() {
     let mut command = machine.home.command(&["token", "new", "codex"]);
     let ran = command.stdout(full.unwrap()).output().unwrap();
     assert_ne!(ran.status.code(), Some(0), "{ran:?}");
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = machine.home.command(&["token", "new", "codex"]);
+    let ran = command.stdout(closed).output().unwrap();
+    assert_ne!(ran.status.code(), Some(0), "{ran:?}");
     machine.done(&["token", "new", "codex"]);
 }
 

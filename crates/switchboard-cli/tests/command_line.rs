@@ -218,7 +218,7 @@ fn s0_08_a_variable_that_is_not_unicode_is_named_in_one_notice() {
         (ran.code, ran.stderr.as_str()),
         (
             Some(0),
-            "variables that are not Unicode, and are not passed to servers: LC_ODD\n"
+            "variables that are not Unicode or have no valid name, and are not passed to servers: LC_ODD\n"
         )
     );
 }
@@ -300,7 +300,7 @@ fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
         &["tools", "--vendor", "nobody"],
         "gemini, openai, openai-chat, local, anthropic",
     );
-    check(&["--dialect", "gemini", "status"], "--config <FILE>");
+    check(&["--dialect", "gemini", "status"], "give the file with -c");
     check(&["frobnicate"], "frobnicate");
 }
 

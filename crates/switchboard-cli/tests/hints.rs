@@ -496,3 +496,35 @@ fn a_misspelt_tool_is_reported_from_the_cached_catalog() {
         std::fs::write(&starts, &before).unwrap();
     }
 }
+
+#[test]
+fn a_server_that_is_not_ready_in_time_was_waited_for_as_long_as_was_asked() {
+    let home = Home::new();
+    let silent = Chaos::new()
+        .on("initialize", Step::Drop)
+        .on("server/discover", Step::Drop);
+    home.user_file(&silent.entry("late").render());
+    let ran = home.run(&["--wait", "1", "tools", "late"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(
+        ran.stderr.contains("still connecting after 1") && ran.stderr.contains("--wait SECS"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn an_unusable_state_folder_is_named_with_the_variable_that_chooses_another() {
+    let home = Home::new();
+    let state = home.path("state-file");
+    std::fs::write(&state, "").unwrap();
+    for words in [&["attach"][..], &["token", "new", "x"]] {
+        let mut command = home.command(words);
+        let ran = ProgramOutput::of(&command.env("XDG_STATE_HOME", &state).output().unwrap());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(
+            ran.stderr.contains(state.to_str().unwrap())
+                && ran.stderr.contains("set XDG_STATE_HOME"),
+            "{ran:?}"
+        );
+    }
+}

@@ -362,3 +362,31 @@ fn an_entry_that_no_file_of_ours_can_have_is_left_out_and_the_others_are_importe
     );
     assert!(ran.stderr.contains("goose: \"endless\" ("), "{ran:?}");
 }
+
+/// A secret of one character is also a part of the host, and a reference has the letters of the next
+/// secret.
+#[test]
+fn import_replaces_a_secret_only_where_it_is_one() {
+    let home = Home::new();
+    write(
+        &home,
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {
+            "u": {"url": "https://u:a@a.example.com/api?key=1&port=8011"},
+            "t": {"url": "https://canarytoken@h.example.com/mcp"},
+            "args": {"command": "x", "args": ["--token", "SECRET", "--key", "S", "--env=API_KEY=canary", "SECRETS", "-H", "Authorization: Basic canary=="]}
+        }}"#,
+    );
+    let ran = run(&home, &["import"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let text = own_text(&home);
+    for expected in [
+        r#""https://u:${U_SECRET}@a.example.com/api?key=${U_U_SECRET}&port=8011""#,
+        r#""https://${T_SECRET}@h.example.com/mcp""#,
+        r#"["--token", "${ARGS_SECRET}", "--key", "${ARGS_ARGS_SECRET}", "--env=API_KEY=${"#,
+        r#""SECRETS", "-H", "Authorization: ${"#,
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(!text.contains("canary"), "{text}");
+}

@@ -34,7 +34,7 @@ fn every_notice_reaches_stderr_once_in_a_line_of_its_own() {
     let report = home.run(&["doctor"]);
     assert_eq!(report.stderr, "");
     for told in [
-        "CallerCapabilities: 26 tools",
+        "Offers: 26 tools",
         "descripton: unknown field",
         "matches no configured server",
         "Not set: NOT_THERE",

@@ -285,7 +285,7 @@ fn doctor_finds_nothing_wrong() {
             .as_array()
             .unwrap()
             .iter()
-            .find(|fact| fact["fact"] == "CallerCapabilities")
+            .find(|fact| fact["fact"] == "Offers")
             .unwrap();
         assert!(
             !offers["value"].as_str().unwrap().starts_with("0 tools"),

@@ -386,7 +386,7 @@ fn a_run_is_a_session_that_can_be_continued_and_replayed() {
         assert_eq!(document["session"].as_str(), Some(&*id), "{ran:?}");
     }
     let replayed = home.run(&["replay", file.to_str().unwrap()]);
-    let last = "5 requests compared, 0 differ; 5 turns and 1 results replayed\n";
+    let last = "5 requests compared, 0 differ; 5 turns and 1 result replayed\n";
     assert_eq!((replayed.code, &*replayed.stdout), (Some(0), last));
 
     // A session that another version wrote: its third request had other bytes.
@@ -472,4 +472,40 @@ fn a_stored_key_is_sent_to_the_address_that_it_was_given_for() {
     }
     let unknown = home.run(&["login", "--model", "acme"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
+}
+
+#[test]
+fn a_key_that_cannot_be_kept_is_an_error() {
+    let home = home("");
+    let state = home.path("state-file");
+    std::fs::write(&state, "").unwrap();
+    for words in [
+        ["login", "--model", "anthropic"],
+        ["logout", "--model", "anthropic"],
+    ] {
+        let mut command = home.command(&words);
+        let ran = ProgramOutput::of(&command.env("XDG_STATE_HOME", &state).output().unwrap());
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+        assert!(ran.stderr.contains("cannot be stored"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_key_is_stored_and_deleted_with_json() {
+    let home = home("");
+    let stored = with_input(
+        &home,
+        &["login", "--model", "anthropic", "--json"],
+        b"sk-x\n",
+    )
+    .json();
+    assert_eq!(stored["host"], "api.anthropic.com");
+    assert_eq!(stored["stored"], true);
+    for expected in [true, false] {
+        let deleted = home
+            .run(&["logout", "--model", "anthropic", "--json"])
+            .json();
+        let expected = json!({ "host": "api.anthropic.com", "wasStored": expected });
+        assert_eq!(deleted, expected);
+    }
 }

@@ -46,6 +46,25 @@ fn s2_41_an_approval_is_asked_answered_and_gone() {
 }
 
 #[test]
+fn a_terminal_that_cannot_move_its_cursor_gets_no_escapes() {
+    let home = Home::with_demo("");
+    let words = [
+        "env",
+        "TERM=dumb",
+        PROGRAM,
+        "call",
+        "demo/echo",
+        "message=hi",
+    ];
+    let mut terminal = home.spawn_in_terminal(&words);
+    terminal.wait_for("[n] no");
+    terminal.send("o");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(!ended.bytes.contains(&b'\x1b'), "{ended:?}");
+}
+
+#[test]
 fn no_is_the_default_and_exits_5() {
     let home = Home::with_demo("");
     let mut terminal = home.run_in_terminal(&["call", "demo/echo", "message=x"]);

@@ -206,7 +206,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
 /// `ConfigFile::dialect`.
 fn interpret_or_empty(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec<Diagnostic>> {
     let is_json = Format::of(&file.path) == Some(Format::Json);
-    match text.trim().is_empty() {
+    match text.trim_start_matches('\u{feff}').trim().is_empty() {
         true if is_json => interpret(file, "{}"),
         true => interpret(file, ""),
         false => interpret(file, text),

@@ -10,11 +10,13 @@ pub struct Environment(BTreeMap<String, Secret>);
 
 impl Environment {
     /// From pairs. Those of a process are best taken from `std::env::vars_os()`, since
-    /// `std::env::vars()` panics if one is not Unicode.
+    /// `std::env::vars()` panics if one is not Unicode. A variable whose name no child process could
+    /// get is left out.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(
             variables
                 .into_iter()
+                .filter(|(name, _)| is_valid_name(name))
                 .map(|(name, value)| (name, Secret::new(value)))
                 .collect(),
         )
@@ -31,6 +33,18 @@ impl Environment {
     }
 }
 
+/// Whether a child process can get a variable of this name. The environment of a process may have
+/// others, such as `=x`.
+pub fn is_valid_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+/// Whether the value of a variable is no secret: folders and languages, but no proxy URL, which may
+/// contain a password.
+pub(super) fn is_public(name: &str) -> bool {
+    name == "PWD" || (is_passed_on(name) && !is_proxy(name))
+}
+
 /// Whether every child process gets this variable of the host's environment.
 pub(super) fn is_passed_on(name: &str) -> bool {
     matches!(
@@ -40,7 +54,7 @@ pub(super) fn is_passed_on(name: &str) -> bool {
         || is_proxy(name)
 }
 
-pub(super) fn is_proxy(name: &str) -> bool {
+fn is_proxy(name: &str) -> bool {
     matches!(
         name,
         "http_proxy"

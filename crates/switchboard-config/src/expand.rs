@@ -1,7 +1,7 @@
 //! Expands the references in values, in one pass: the value of a variable is not expanded again.
 
 use super::LaunchFault;
-use super::environment::{Environment, is_passed_on, is_proxy};
+use super::environment::{Environment, is_public};
 use super::reference::{ReferenceSyntax, Segment, TextRole};
 use crate::secret::Secret;
 
@@ -72,9 +72,7 @@ impl<'a> Expansion<'a> {
 
     fn push(&mut self, name: &str, value: &Secret, expanded: &mut String) {
         expanded.push_str(value.expose());
-        // Variables that every child gets are not secrets (folders, languages), except for proxy
-        // URLs, which may contain a password.
-        if !is_passed_on(name) || is_proxy(name) {
+        if !is_public(name) {
             self.secrets.push(value.clone());
         }
     }

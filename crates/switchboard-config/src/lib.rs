@@ -90,7 +90,7 @@ pub use endpoint::{
     Endpoint, HttpAuth, HttpEndpoint, HttpTransportKind, OAuthGrant, StdioEndpoint,
 };
 pub use entry_values::{DisplayValue, EntryValue, VariableState, VariableUse, variable_uses};
-pub use environment::Environment;
+pub use environment::{Environment, is_valid_name};
 pub use fingerprint::Fingerprint;
 pub use import::{ImportedFile, ImportedSecrets, ImportedServer, check_text, import_servers};
 pub use launch_fault::LaunchFault;

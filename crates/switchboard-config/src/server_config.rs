@@ -78,7 +78,10 @@ impl ServerConfig {
             Endpoint::Stdio(stdio) => {
                 let program = Path::new(&stdio.command).file_name();
                 let has = |words: &[&str]| stdio.args.iter().any(|arg| words.contains(&&**arg));
-                let has_own_file = has(&["-c", "--config"]);
+                let is_own_file = |arg: &String| {
+                    arg.starts_with("-c") || arg.split('=').next() == Some("--config")
+                };
+                let has_own_file = stdio.args.iter().any(is_own_file);
                 let is_our_program = program.is_some_and(|name| name == OWN_NAME);
                 (is_our_name && has(&["attach"]))
                     || (is_our_program && !has_own_file && has(&["attach", "serve"]))
@@ -182,6 +185,12 @@ mod tests {
             "switchboard",
             &["-c", "other.toml", "serve"]
         ));
+        assert!(!launched(
+            "all",
+            "switchboard",
+            &["--config=o.toml", "serve"]
+        ));
+        assert!(!launched("all", "switchboard", &["-co.toml", "attach"]));
         assert!(!launched("all", "node", &["attach"]));
         assert!(!launched("switchboard", "node", &["server.js"]));
         let url = |name: &str, url: &str| server(name, Endpoint::Http(HttpEndpoint::new(url)));

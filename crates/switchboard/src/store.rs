@@ -91,6 +91,9 @@ pub enum StoreError {
         /// The new name.
         kept_as: std::path::PathBuf,
     },
+    /// No answer about this folder can be stored.
+    #[error("an answer about {folder} cannot be stored: its path is not Unicode, or it does not exist", folder = .0.display())]
+    Folder(std::path::PathBuf),
     /// The store panicked, or the runtime is shutting down: the change may not have been made.
     #[error("the store stopped while it was written; the change may be lost")]
     Failed,

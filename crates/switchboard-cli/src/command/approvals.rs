@@ -17,7 +17,9 @@ use crate::{hints, output};
 
 /// Arguments of `approvals`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 A call waits here if it needs approval and its client cannot be asked. It waits for 50 seconds and is then answered with an error; if you allow it after that, the client's next call with the same arguments runs, once, within ten minutes.
 
 A change of the configuration waits here if it would start or allow something new. Its id stands for exactly what is shown of it.
@@ -26,7 +28,8 @@ Examples:
   switchboard approvals                list what waits
   switchboard approvals allow 7        let call 7 run
   switchboard approvals deny 7         deny it
-  switchboard approvals allow change-… accept a change by its id, and start its server")]
+  switchboard approvals allow change-… accept a change by its id, and start its server"
+)]
 pub(crate) struct ApprovalsArgs {
     /// Print a link to the status page that logs one browser in, once
     #[arg(long)]

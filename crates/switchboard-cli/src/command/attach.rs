@@ -15,11 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use switchboard::store::StoreError;
 use switchboard::untrusted::Untrusted;
 use switchboard_gateway::edge::socket::{ATTACHED, attach_line};
 use switchboard_gateway::tokens::check_client_name;
 
-use crate::arguments::Options;
+use crate::arguments::{Options, seconds};
 use crate::failure::{Code, Failure};
 use crate::hints;
 use crate::paths::Paths;
@@ -52,17 +53,11 @@ pub(crate) struct AttachArgs {
     client: String,
     /// Seconds without a client after which a gateway that this command starts ends
     #[arg(long, value_name = "SECS", default_value = IDLE_SECONDS, value_parser = seconds)]
-    idle_timeout: f64,
+    idle_timeout: Duration,
 }
 
 /// The default of `--idle-timeout`.
 pub(super) const IDLE_SECONDS: &str = "300";
-
-pub(super) fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok();
-    let seconds = seconds.filter(|seconds: &f64| (0.1..=1e6).contains(seconds));
-    seconds.ok_or_else(|| "expected seconds, 0.1 or more".to_owned())
-}
 
 pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
     check_client_name(&args.client)
@@ -171,13 +166,19 @@ fn start_gateway(
             format!("the gateway cannot be started: {error}"),
         )
     };
-    std::fs::create_dir_all(&paths.state).map_err(failure)?;
+    let unusable = |source: io::Error| {
+        Failure::from(StoreError::Io {
+            path: paths.state.clone(),
+            source,
+        })
+    };
+    std::fs::create_dir_all(&paths.state).map_err(unusable)?;
     let start_lock = File::options()
         .write(true)
         .create(true)
         .truncate(false)
         .open(paths.state.join("gateway-start.lock"))
-        .map_err(failure)?;
+        .map_err(unusable)?;
     while start_lock.try_lock().is_err() {
         if let Ok(stream) = UnixStream::connect(socket) {
             return Ok(stream);
@@ -232,7 +233,7 @@ fn spawn(options: &Options, args: &AttachArgs, log: &Path) -> io::Result<Child> 
     }
     command
         .args(["serve", "--detached", "--idle-timeout"])
-        .arg(args.idle_timeout.to_string())
+        .arg(args.idle_timeout.as_secs_f64().to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);

@@ -81,6 +81,9 @@ fn log_level(word: &str) -> Result<LogLevel, String> {
 pub(crate) fn run(options: &Options, args: &CallArgs) -> Result<u8, Failure> {
     let mut setup = Setup::read(options)?;
     let mut name = args.tool.clone();
+    // Before any question: its signal handlers stay installed, and Ctrl-C could no longer end the
+    // reading of stdin.
+    let base = args.args.as_deref().map(read_arguments).transpose()?;
     if let Some(ad_hoc) = &args.ad_hoc {
         setup = setup.with_server(ad_hoc, args.yes)?;
         name = qualify_with_server(&setup, name);
@@ -89,7 +92,6 @@ pub(crate) fn run(options: &Options, args: &CallArgs) -> Result<u8, Failure> {
         return Err(failure);
     }
     args.save.as_deref().map(save_files::prepare).transpose()?;
-    let base = args.args.as_deref().map(read_arguments).transpose()?;
     let server = server_to_start(&setup, &name)?;
     let only = servers_to_start(&setup, &name, server.as_ref());
     setup.run(only, async |host, paths| {

@@ -41,12 +41,9 @@ pub(crate) struct CompleteArgs {
 
 pub(crate) fn run(options: &Options, args: &CompleteArgs) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
-    let (server, of) = match (&args.server, args.of.split_once('/')) {
-        (None, Some((server, prompt))) if setup.entry(server).is_ok() => (Some(server), prompt),
-        (server, _) => (server.as_deref(), args.of.as_str()),
-    };
-    super::with_servers_of(setup, options, server, async |host| {
-        let (server, of) = find_reference(host, server, of)?;
+    let (server, of) = super::prompt::split_name(&setup, args.server.as_deref(), &args.of);
+    super::with_servers_of(setup, options, server.as_deref(), async |host| {
+        let (server, of) = find_reference(host, server.as_deref(), of)?;
         let others: Map<_, _> = args
             .others
             .iter()

@@ -129,7 +129,7 @@ fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {
         };
         text.push_str(&format!("{mark} {}: {}\n", finding.name, finding.headline));
         for (label, value) in &finding.facts {
-            let colon = if *label == "│" { "" } else { ":" };
+            let colon = if *label == finding::QUOTED { "" } else { ":" };
             text.push_str(&format!("    {label}{colon} {value}\n"));
         }
         finding

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use switchboard::config::{
-    self, Change, ConfigFile, EditFault, EditOutcome, NewServer, Scope, ServerConfig, ServerTarget,
+    self, Change, ConfigFile, Dialect, EditFault, EditOutcome, NewServer, Scope, ServerConfig,
+    ServerTarget,
 };
 use switchboard::shell;
 
@@ -14,7 +15,7 @@ use crate::arguments::{Options, path_completer, server_names};
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::terminal::tty::Tty;
-use crate::view::server::{escaped, shell_word};
+use crate::view::server::escaped;
 use crate::{hints, output};
 
 /// Arguments of `add`.
@@ -41,7 +42,7 @@ pub(crate) struct AddArgs {
     #[arg(long, value_parser = ["stdio", "http", "sse"])]
     transport: Option<String>,
     #[command(flatten)]
-    target_file: FileArgs,
+    pub(crate) target_file: FileArgs,
     /// The program and its arguments, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -54,7 +55,7 @@ pub(crate) struct EditArgs {
     #[arg(add = server_names())]
     name: String,
     #[command(flatten)]
-    target_file: FileArgs,
+    pub(crate) target_file: FileArgs,
 }
 
 /// The file to change.
@@ -63,7 +64,7 @@ pub(crate) struct FileArgs {
     /// Change this file, in its own dialect and format, instead of your own switchboard.toml; `-c
     /// FILE` does the same
     #[arg(long, value_name = "FILE", add = path_completer())]
-    file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl FileArgs {
@@ -156,7 +157,7 @@ fn change(
     }
     let edited = edited.map_err(|fault| {
         let is_elsewhere = effective_entry(&paths, options, name).is_some();
-        edit_failure(fault, &change, name, chosen, is_elsewhere)
+        edit_failure(fault, &change, name, chosen, options.dialect, is_elsewhere)
     })?;
     let shown = escaped(&edited.file.display().to_string());
     let verb = match (edited.unchanged, edited.created) {
@@ -244,9 +245,8 @@ fn confirm_other_file(
         _ => "disable",
     };
     let hint = format!(
-        "to change that file: `switchboard {verb} --file {} {}`",
-        shell_word(&path),
-        shell::argument(name)
+        "to change that file: {}",
+        hints::with_file(&path, None, &[verb], &[name])
     );
     Err(Failure::new(Code::Usage, fact)
         .server(escaped(name))
@@ -276,11 +276,10 @@ fn print_follow_up(
             "a project's server starts once it is trusted: review it with {trust}"
         ));
     }
-    let shown = escaped(&file.path.display().to_string());
     if found.is_none() {
         output::notice(&format!(
-            "this file is read only if it is given: `switchboard -c {}`",
-            hints::quoted(&shown)
+            "Switchboard reads this file only with `-c`: {}",
+            hints::with_file(&file.path, options.dialect, &[], &[])
         ));
         return;
     }
@@ -288,11 +287,17 @@ fn print_follow_up(
         effective_entry(paths, options, &name).filter(|holder| !same(&holder.source.file))
     {
         let source = &holder.source;
-        let other = escaped(&source.file.display().to_string());
-        output::notice(&format!(
-            "another file's entry of this name takes precedence: {other}:{}",
+        let place = format!(
+            "{}:{}",
+            escaped(&source.file.display().to_string()),
             source.line
-        ));
+        );
+        output::notice(&match change {
+            Change::Remove(_) => {
+                format!("\"{name}\" is still configured: {place} has an entry of this name")
+            }
+            _ => format!("another file's entry of this name takes precedence: {place}"),
+        });
     }
 }
 
@@ -303,6 +308,7 @@ fn edit_failure(
     change: &Change,
     name: &str,
     chosen: Option<&PathBuf>,
+    dialect: Option<Dialect>,
     is_elsewhere: bool,
 ) -> Failure {
     let message = fault.to_string();
@@ -314,12 +320,11 @@ fn edit_failure(
             shell::argument(name)
         )),
         EditFault::Unsupported { .. } if matches!(change, Change::Enable(..)) => {
-            let file = chosen.map(|file| format!("--file {} ", shell_word(file)));
-            failure.hint(format!(
-                "try `switchboard remove {}{}`",
-                file.unwrap_or_default(),
-                shell::argument(name)
-            ))
+            let command = match chosen {
+                Some(file) => hints::with_file(file, dialect, &["remove"], &[name]),
+                None => format!("`switchboard remove {}`", shell::argument(name)),
+            };
+            failure.hint(format!("try {command}"))
         }
         _ => failure,
     }

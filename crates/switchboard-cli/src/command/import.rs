@@ -136,9 +136,19 @@ impl Collected {
         }
         // Nobody has seen a project's servers before they become the user's own.
         if args.project && !args.yes && (options.json || Tty::open().is_none()) {
-            let message = "nothing was written: no terminal to ask on about the project's servers";
-            return Err(Failure::new(Code::Denied, message)
-                .hint("run it in a terminal, or accept all of them with `--yes`"));
+            let (message, where_to_ask) = match options.json {
+                true => (
+                    "nothing was written: with --json nobody is asked about the project's servers",
+                    "without --json",
+                ),
+                false => (
+                    "nothing was written: no terminal to ask on about the project's servers",
+                    "in a terminal",
+                ),
+            };
+            return Err(Failure::new(Code::Denied, message).hint(format!(
+                "run it {where_to_ask}, or accept all of them with `--yes`"
+            )));
         }
         if !args.yes && !confirm(options, 1)? {
             return Err(Failure::new(Code::Denied, "nothing was written"));

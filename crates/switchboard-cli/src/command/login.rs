@@ -3,11 +3,11 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::auth::{self, LoggedIn, LoginFault};
+use switchboard::auth::{self, AuthContext, LoggedIn, LoginFault};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
-use crate::setup::{Setup, block_on};
+use crate::setup::{Setup, block_on, open_lasting_vault};
 use crate::terminal::login::{OpenInBrowser, PasteRedirect};
 use crate::{hints, interrupt, output};
 
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options, args: &LoginArgs) -> Result<u8, Failure> {
         return model_key::store(&setup, vendor);
     }
     let entry = setup.trusted_entry(args.server.as_deref().unwrap_or_default())?;
-    let auth = setup.auth();
+    let auth = AuthContext::with_vault(open_lasting_vault(&setup.paths)?);
     let outcome = block_on(interrupt::run_until_signal(async {
         let login = if args.no_browser {
             auth::login(entry, &setup.environment, &auth, &PasteRedirect).await

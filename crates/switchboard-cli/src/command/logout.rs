@@ -2,12 +2,12 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::auth::{self, LoggedOut};
+use switchboard::auth::{self, AuthContext, LoggedOut};
 
 use crate::arguments::{Options, server_names};
 use crate::command::login::model_key;
 use crate::failure::Failure;
-use crate::setup::{Setup, block_on};
+use crate::setup::{Setup, block_on, open_lasting_vault};
 use crate::{interrupt, output};
 
 /// Arguments of `logout`.
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options, args: &LogoutArgs) -> Result<u8, Failure> {
         return model_key::delete(&setup, vendor);
     }
     let entry = setup.trusted_entry(args.server.as_deref().unwrap_or_default())?;
-    let auth = setup.auth();
+    let auth = AuthContext::with_vault(open_lasting_vault(&setup.paths)?);
     let done = block_on(interrupt::run_until_signal(async {
         Ok(auth::logout(entry, &setup.environment, &auth).await?)
     }))?;

@@ -34,7 +34,7 @@ pub(crate) struct PromptArgs {
 
 pub(crate) fn run(options: &Options, args: &PromptArgs) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
-    let (server, name) = split_name(&setup, args);
+    let (server, name) = split_name(&setup, args.server.as_deref(), &args.name);
     super::with_servers_of(setup, options, server.as_deref(), async |host| {
         let server = server_with_prompt(host, server.as_deref(), name)?;
         let arguments: Map<_, _> = args
@@ -58,10 +58,13 @@ pub(crate) fn run(options: &Options, args: &PromptArgs) -> Result<u8, Failure> {
 }
 
 /// The server, if it is given or the cached catalogs determine it, and the name of its prompt.
-fn split_name<'a>(setup: &Setup, args: &'a PromptArgs) -> (Option<String>, &'a str) {
-    let name = args.name.as_str();
-    if args.server.is_some() {
-        return (args.server.clone(), name);
+pub(super) fn split_name<'a>(
+    setup: &Setup,
+    server: Option<&str>,
+    name: &'a str,
+) -> (Option<String>, &'a str) {
+    if let Some(server) = server {
+        return (Some(server.to_owned()), name);
     }
     let offers = |offered: &Offerings| offered.prompts.iter().any(|prompt| prompt.name == name);
     if let Some(server) = cached_catalog::only_server(setup, |catalog| {

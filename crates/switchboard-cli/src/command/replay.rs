@@ -9,6 +9,7 @@ use switchboard_agent::session::{ReplayDifference, ReplayReport, replay};
 use crate::arguments::{Options, path_completer};
 use crate::failure::{Code, Failure};
 use crate::output;
+use crate::view::counted;
 use crate::view::server::escaped;
 
 /// Arguments of `replay`.
@@ -71,11 +72,11 @@ fn text(report: &ReplayReport) -> String {
     }
     lines.extend(report.repairs.iter().map(ToString::to_string));
     lines.push(format!(
-        "{} requests compared, {} differ; {} turns and {} results replayed",
-        report.requests,
+        "{} compared, {} differ; {} and {} replayed",
+        counted(report.requests, "request"),
         report.differences.len(),
-        report.turns,
-        report.results
+        counted(report.turns, "turn"),
+        counted(report.results, "result")
     ));
     lines.join("\n")
 }

@@ -16,7 +16,7 @@ use switchboard_gateway::{
     ToolListing, Traces, edge,
 };
 
-use crate::arguments::Options;
+use crate::arguments::{Options, seconds};
 use crate::command::attach;
 use crate::failure::{Code, Failure};
 use crate::setup::Setup;
@@ -69,8 +69,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, hide = true, conflicts_with = "http")]
     pub(crate) detached: bool,
     /// Seconds without a client after which a detached gateway ends
-    #[arg(long, hide = true, default_value = attach::IDLE_SECONDS, value_parser = attach::seconds)]
-    pub(crate) idle_timeout: f64,
+    #[arg(long, hide = true, default_value = attach::IDLE_SECONDS, value_parser = seconds)]
+    pub(crate) idle_timeout: Duration,
     #[command(flatten)]
     pub(crate) listing: ListingArgs,
 }

@@ -7,7 +7,7 @@ use crate::arguments::Options;
 use crate::failure::Failure;
 use crate::progress::WaitLimit;
 use crate::setup::{OutputScope, Setup};
-use crate::view::server::{escaped, shell_word};
+use crate::view::server::escaped;
 use crate::view::status::{Detail, render};
 use crate::{hints, output, progress, view};
 
@@ -86,7 +86,7 @@ fn first_steps(setup: &Setup, options: &Options) -> String {
     if let Some(sample) = config::sample(&kind, addition) {
         let sample: String = sample.lines().map(|line| format!("  {line}\n")).collect();
         text.push_str(&format!(
-            "{} could look like this:\n\n{sample}\n`{}` adds it. Then {} shows its state and {} its tools.\n",
+            "{} could look like this:\n\n{sample}\n{} adds it. Then {} shows its state and {} its tools.\n",
             escaped(&file.display().to_string()),
             add_command(options),
             hints::command(&["status"]),
@@ -99,15 +99,9 @@ fn first_steps(setup: &Setup, options: &Options) -> String {
 
 /// The command that adds the example to the file.
 fn add_command(options: &Options) -> String {
-    let file = options.config.first();
-    let dialect = options.dialect.zip(file).map(|(dialect, file)| {
-        let name = dialect.profile().name;
-        format!("-c {} --dialect {name} ", shell_word(file))
-    });
-    let file = file.map(|file| format!(" --file {}", shell_word(file)));
-    format!(
-        "switchboard {}add time{} -- uvx mcp-server-time",
-        dialect.unwrap_or_default(),
-        file.unwrap_or_default()
-    )
+    let words = ["add", "time", "--", "uvx", "mcp-server-time"];
+    match options.config.first() {
+        Some(file) => hints::with_file(file, options.dialect, &words, &[]),
+        None => hints::command_with(&words, &[]),
+    }
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use switchboard::store::StoreError;
 use switchboard_gateway::tokens::{ClientTokens, TokenError};
 
 use crate::arguments::Options;
@@ -55,6 +56,13 @@ pub(crate) fn run(options: &Options, args: &TokenArgs) -> Result<u8, Failure> {
                 output::print_json(&json!({ "client": name, "token": token }).to_string())
             } else {
                 output::print(&format!("{token}\n"))
+            };
+            let printed = match output::stdout_is_closed() {
+                true => Err(Failure::new(
+                    Code::Usage,
+                    "no token was created: stdout is closed, so nobody would have seen it",
+                )),
+                false => printed,
             };
             // A token that nobody saw can only be guessed at: it would block the name.
             printed.inspect_err(|_| drop(tokens.revoke(name)))?;
@@ -111,6 +119,7 @@ pub(super) fn headers_failure(error: TokenError) -> Failure {
 fn failure(error: TokenError) -> Failure {
     let failure = Failure::new(Code::Usage, error.to_string());
     match error {
+        TokenError::File { path, source } => StoreError::Io { path, source }.into(),
         TokenError::Exists(name) => failure.hint(format!(
             "to replace it: `switchboard token revoke {name}`, then `switchboard token new {name}`"
         )),

@@ -10,7 +10,6 @@ use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::setup::{Setup, block_on, open_lasting_store};
 use crate::terminal::tty::Tty;
-use crate::view::server::escaped;
 use crate::{hints, interrupt, output};
 
 /// `--list`, `--revoke` and `--folder`.
@@ -103,36 +102,49 @@ pub(crate) fn run(options: &Options, args: &TrustArgs) -> Result<u8, Failure> {
             )
         })
         .collect();
-    let project_permissions = permissions::not_accepted(&setup, &args.servers);
-    if waiting.is_empty() && (project_permissions.is_empty() || args.yes && !args.permissions) {
-        return report(options, &[], "no server needs trust\n");
+    let project_permissions = match args.yes && !args.permissions {
+        true => Vec::new(),
+        false => permissions::not_accepted(&setup, &args.servers),
+    };
+    match (
+        waiting.is_empty() && project_permissions.is_empty(),
+        args.yes,
+    ) {
+        (true, _) => report(options, &[], "no server needs trust\n"),
+        (false, true) => accept_named(options, &setup, waiting, &project_permissions),
+        (false, false) => ask_each(options, &setup, &waiting, &project_permissions),
     }
-    if args.yes {
-        for (project, trust_state) in project_permissions.iter().filter(|_| args.permissions) {
-            if !options.json {
-                output::print_on_stderr(&permissions::shown(project, trust_state));
-            }
-            trust::accept_permissions(project, &*setup.store)?;
-        }
-        return accept_named(options, &setup, &waiting);
-    }
-    ask_each(options, &setup, &waiting, &project_permissions)
 }
 
 type UntrustedServer<'a> = (&'a ServerConfig, TrustState, Disclosure);
 
+/// Permissions of a project's file that are not accepted.
+type WaitingPermissions<'a> = (&'a ProjectPermissions, TrustState);
+
+/// Accepts all of this without a question, or nothing.
 fn accept_named(
     options: &Options,
     setup: &Setup,
-    waiting: &[UntrustedServer<'_>],
+    mut waiting: Vec<UntrustedServer<'_>>,
+    project_permissions: &[WaitingPermissions<'_>],
 ) -> Result<u8, Failure> {
+    // A server that cannot be accepted comes first: its error ends the command before anything is
+    // stored.
+    waiting.sort_by_key(|(_, _, disclosure)| disclosure.refused.is_empty());
     let mut accepted = Vec::new();
-    for (server, trust_state, disclosure) in waiting {
+    for (server, trust_state, disclosure) in &waiting {
         if !options.json {
             output::print_on_stderr(&show::entry(server, trust_state, disclosure));
         }
         trust::accept(disclosure, &*setup.store)?;
         accepted.push(disclosure.name.to_string());
+    }
+    for (project, trust_state) in project_permissions {
+        if !options.json {
+            output::print_on_stderr(&permissions::shown(project, trust_state));
+        }
+        trust::accept_permissions(project, &*setup.store)?;
+        accepted.push(permissions::of_file(project));
     }
     report(options, &accepted, "")
 }
@@ -142,10 +154,15 @@ fn ask_each(
     options: &Options,
     setup: &Setup,
     waiting: &[UntrustedServer<'_>],
-    project_permissions: &[(&ProjectPermissions, TrustState)],
+    project_permissions: &[WaitingPermissions<'_>],
 ) -> Result<u8, Failure> {
-    let Some(terminal) = Tty::open().filter(|_| !options.json) else {
-        return refuse_without_terminal(options, waiting);
+    let Some(terminal) = Tty::open() else {
+        return Err(refuse_without_terminal(
+            options,
+            setup,
+            waiting,
+            project_permissions,
+        ));
     };
     let chosen = block_on(interrupt::run_until_signal(async {
         Ok(ask::each(&terminal, setup, waiting).await)
@@ -164,10 +181,7 @@ fn ask_each(
         if block_on(interrupt::run_until_signal(permissions::ask(
             &terminal, setup, file,
         )))? {
-            accepted.push(format!(
-                "permissions of {}",
-                escaped(&file.0.file.display().to_string())
-            ));
+            accepted.push(permissions::of_file(file.0));
         }
     }
     let nothing = if accepted.is_empty() {
@@ -186,15 +200,13 @@ fn ask_each(
 /// Without a terminal nothing can be accepted: shows what waits, and says how to accept it.
 fn refuse_without_terminal(
     options: &Options,
+    setup: &Setup,
     waiting: &[UntrustedServer<'_>],
-) -> Result<u8, Failure> {
-    if waiting.is_empty() {
-        output::notice(
-            "what the project would let run without asking is not accepted, and there is no terminal to ask on; \
-             accept it with `switchboard trust` in a terminal, or with `switchboard trust SERVER --yes --permissions`",
-        );
-        return report(options, &[], "no server needs trust\n");
-    }
+    project_permissions: &[WaitingPermissions<'_>],
+) -> Failure {
+    let Some((first, ..)) = waiting.first() else {
+        return permissions::refused(options, setup, project_permissions);
+    };
     let mut names = Vec::new();
     for (server, trust_state, disclosure) in waiting {
         names.push(disclosure.name.as_str());
@@ -203,12 +215,12 @@ fn refuse_without_terminal(
         }
     }
     let command = hints::command(&[&["trust"], names.as_slice()].concat());
-    Err(Failure::new(
+    Failure::new(
         Code::Denied,
         format!("not trusted: {}; no terminal to ask on", names.join(", ")),
     )
-    .server(names[0])
-    .hint(format!("run {command} in a terminal")))
+    .server(&first.name)
+    .hint(format!("run {command} in a terminal"))
 }
 
 /// Prints what was accepted, or `nothing`.

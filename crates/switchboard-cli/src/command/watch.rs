@@ -1,4 +1,4 @@
-//! `watch`: prints a line for each change of a resource, until Ctrl-C.
+//! `watch`: prints a line for each change of a resource, until Ctrl-C or until nobody reads them.
 
 use std::path::Path;
 
@@ -132,6 +132,9 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
                         )?;
                     } else {
                         output::print(&format!("{}\n", uri.for_terminal_line()))?;
+                    }
+                    if output::stdout_is_closed() {
+                        return Ok(0);
                     }
                 }
                 Some(NextEvent::Lagged(missed)) => {

@@ -22,7 +22,7 @@ impl Setup {
         unreadable.retain(|variable| self.has_heir(variable, only));
         if !unreadable.is_empty() {
             output::notice(&format!(
-                "variables that are not Unicode, and are not passed to servers: {}",
+                "variables that are not Unicode or have no valid name, and are not passed to servers: {}",
                 escaped(&unreadable.join(", "))
             ));
         }

@@ -6,7 +6,7 @@ use switchboard::auth::{MemoryVault, SystemVault, Vault};
 use switchboard::store::{FileStore, MemoryStore, Store, StoreTable};
 
 use super::OutputScope;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output;
 use crate::paths::{self, Paths};
 use crate::view::server::escaped;
@@ -69,11 +69,17 @@ fn report_damaged_files(store: &FileStore, scope: OutputScope) {
 
 /// The keyring or the token file; if neither can be used, a vault in memory, with a notice.
 pub(crate) fn open_vault(paths: &Paths) -> Arc<dyn Vault> {
+    open_lasting_vault(paths).unwrap_or_else(|failure| {
+        output::notice(&failure.message);
+        Arc::new(MemoryVault::default())
+    })
+}
+
+/// The keyring or the token file, for a command that does nothing but change it: what is kept only
+/// for this run would be lost.
+pub(crate) fn open_lasting_vault(paths: &Paths) -> Result<Arc<dyn Vault>, Failure> {
     match SystemVault::open(&paths.state, paths::vault_choice()) {
-        Ok(vault) => Arc::new(vault),
-        Err(error) => {
-            output::notice(&error.to_string());
-            Arc::new(MemoryVault::default())
-        }
+        Ok(vault) => Ok(Arc::new(vault)),
+        Err(error) => Err(Failure::new(Code::Usage, error.to_string())),
     }
 }

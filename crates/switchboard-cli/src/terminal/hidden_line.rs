@@ -6,14 +6,11 @@ use std::sync::Arc;
 
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 
+use super::tty::open_device;
+
 /// Asks for the line. `None` without a terminal, or at the end of input.
 pub(crate) async fn ask(question: &str) -> Option<String> {
-    let device = File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/tty")
-        .ok()?;
-    let device = Arc::new(device);
+    let device = open_device()?;
     let hidden = HiddenInput::start(device.clone())?;
     (&*device).write_all(question.as_bytes()).ok()?;
     let read = tokio::task::spawn_blocking(move || {

@@ -1,6 +1,6 @@
 //! Login pages: opened in a browser after a yes, or printed for a browser elsewhere.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 use switchboard::auth::{LoginPage, Opener, PageOutcome};
 use switchboard::caller::BoxFuture;
@@ -30,6 +30,9 @@ impl Opener for OpenInBrowser {
         })
     }
 }
+
+/// The longest line that is read from stdin.
+const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 /// Prints the address, and reads the redirect address.
 #[derive(Debug)]
@@ -65,9 +68,11 @@ impl Opener for PasteRedirect {
     }
 }
 
-fn read_line_from_stdin() -> Option<String> {
+/// One line from stdin; `None` at the end of input.
+pub(crate) fn read_line_from_stdin() -> Option<String> {
     let mut line = String::new();
-    let read = std::io::Read::take(std::io::stdin().lock(), 64 * 1024).read_line(&mut line);
+    let stdin = std::io::stdin().lock();
+    let read = stdin.take(MAX_LINE_BYTES).read_line(&mut line);
     read.is_ok_and(|count| count > 0).then_some(line)
 }
 

@@ -39,7 +39,9 @@ fn restore_after_dialog() {
         .unwrap_or_else(PoisonError::into_inner)
         .take();
     if let Some((device, termios)) = before {
-        let _ = (&*device).write_all(LEAVE.as_bytes());
+        if moves_the_cursor() {
+            let _ = (&*device).write_all(LEAVE.as_bytes());
+        }
         let _ = tcsetattr(&device, SetArg::TCSAFLUSH, &termios);
     }
 }
@@ -49,6 +51,11 @@ pub(super) fn open_device() -> Option<Arc<File>> {
     let mut options = File::options();
     let device = options.read(true).write(true).open("/dev/tty").ok()?;
     device.is_terminal().then(|| Arc::new(device))
+}
+
+/// Whether the terminal can move its cursor and erase text: `TERM=dumb` says that it cannot.
+pub(crate) fn moves_the_cursor() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// A terminal with a person at it.
@@ -155,12 +162,15 @@ impl Tty {
     }
 }
 
-/// The terminal during a dialog: raw, on its alternate screen. Dropping it restores the terminal.
+/// The terminal during a dialog: raw, on its alternate screen if it can move its cursor. Dropping it
+/// restores the terminal.
 pub(super) struct Screen {
     device: Arc<File>,
     input: Input,
     decoder: Decoder,
     typing: EarlierTyping,
+    /// What was drawn last, on a terminal that cannot move its cursor.
+    drawn: Vec<String>,
     /// Dropped last, after the terminal was restored.
     _paused: PausedTyping,
 }
@@ -181,11 +191,14 @@ impl Screen {
             input,
             decoder: Decoder::default(),
             typing: EarlierTyping::new(typing.was_typing, Instant::now()),
+            drawn: Vec::new(),
             _paused: typing,
         };
         // Discards what was typed before the dialog.
         tcsetattr(&screen.device, SetArg::TCSAFLUSH, &raw)?;
-        (&*screen.device).write_all(ENTER.as_bytes())?;
+        if moves_the_cursor() {
+            (&*screen.device).write_all(ENTER.as_bytes())?;
+        }
         Ok(screen)
     }
 
@@ -198,8 +211,19 @@ impl Screen {
         }
     }
 
-    /// Redraws the screen.
+    /// Redraws the screen; on a terminal that cannot, writes the lines that are new.
     pub(super) fn draw(&mut self, lines: &[ScreenLine]) {
+        if !moves_the_cursor() {
+            let lines: Vec<_> = lines
+                .iter()
+                .map(|line| isolate_right_to_left(line.text.trim_end()).into_owned())
+                .collect();
+            let new = lines.iter().filter(|line| !self.drawn.contains(line));
+            let text: String = new.flat_map(|line| [line, "\r\n"]).collect();
+            let _ = (&*self.device).write_all(text.as_bytes());
+            self.drawn = lines;
+            return;
+        }
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let mut text = String::from("\x1b[H");
         for (index, line) in lines.iter().enumerate() {

@@ -1,7 +1,5 @@
 //! One server: from its handle and tools to a [`ServerView`].
 
-use std::path::Path;
-
 use switchboard::Host;
 use switchboard::catalog::Catalog;
 use switchboard::config::{Endpoint, ServerConfig, StateNames};
@@ -11,7 +9,7 @@ use switchboard::untrusted::Untrusted;
 
 pub(crate) use facts::session_count;
 pub(crate) use json::status_json;
-pub(crate) use reason::login_advice;
+pub(crate) use reason::{login_advice, with_advice};
 
 use super::mask;
 use super::status::{Discovery, ServerView, StateWord, StatusView, ToolView};
@@ -169,11 +167,6 @@ pub(crate) fn transport_name(wire: Option<DetectedTransport>) -> &'static str {
         Some(DetectedTransport::Sse) => "HTTP+SSE",
         Some(DetectedTransport::Http) | None => "Streamable HTTP",
     }
-}
-
-/// A path quoted for a shell, to be copied.
-pub(crate) fn shell_word(text: &Path) -> String {
-    escaped(&switchboard::shell::word(&text.to_string_lossy()))
 }
 
 /// One escaped line.

@@ -95,3 +95,23 @@ fn watch_ends_when_its_server_is_taken_out_of_the_configuration() {
         ended.screen
     );
 }
+
+/// As in `switchboard watch URI | head -1`.
+#[test]
+fn watch_ends_when_nobody_reads_its_lines() {
+    let home = Home::new();
+    home.user_file(&format!(
+        "[servers.s]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\", \"--tick\", \"30\"]\n"
+    ));
+    for words in [
+        &["watch", "demo://counter"][..],
+        &["watch", "demo://counter", "--json"],
+    ] {
+        let mut child = home.command(words).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        lines.read_line(&mut String::new()).unwrap();
+        drop(lines);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    }
+}

@@ -1,3 +1,5 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -259,6 +261,25 @@ fn t1_t6_a_server_without_a_folder_runs_in_a_private_one_until_the_current_one_i
     assert_eq!(ran.code, Some(0), "{ran:?}");
     run_in(&home, &folder, &["status"]);
     assert_eq!(left(&home), private);
+    let again = run_in(&home, &folder, &["trust", "--folder", "--revoke"]);
+    assert_eq!(
+        (again.code, again.stdout.as_str()),
+        (Some(2), ""),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn a_folder_that_cannot_be_accepted_is_not_blamed_on_the_state_folder() {
+    let home = Home::new();
+    let folder = home.folder.path().join(OsStr::from_bytes(b"n\xff"));
+    std::fs::create_dir(&folder).unwrap();
+    let ran = run_in(&home, &folder, &["trust", "--folder"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("its path is not Unicode") && !ran.stderr.contains("XDG_STATE_HOME"),
+        "{ran:?}"
+    );
 }
 
 #[test]

@@ -210,3 +210,81 @@ fn accepted_entries_are_listed_and_revoked_by_server_file_and_folder() {
         .mode();
     assert_eq!(mode & 0o777, 0o600);
 }
+
+/// A project's file whose server `bad` cannot be accepted, and that lets tools of `good` run.
+fn project_with_permissions() -> Home {
+    let home = Home::new();
+    home.project_file(&format!(
+        "[servers.bad]\ncommand = \"true\"\nenv = {{ LD_PRELOAD = \"/x.so\" }}\n\
+         [servers.good]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n\
+         [permissions]\nallow = [\"good/*\"]\n"
+    ));
+    home
+}
+
+#[test]
+fn a_yes_that_is_refused_for_one_server_accepts_nothing() {
+    let home = project_with_permissions();
+    let before = home.run(&["trust", "--list"]).stdout;
+    for servers in [&["bad"][..], &["good", "bad"]] {
+        let ran = home.run(&[&["trust"], servers, &["--yes", "--permissions"]].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{ran:?}");
+        assert!(ran.stderr.contains("LD_PRELOAD"), "{ran:?}");
+        assert_eq!(home.run(&["trust", "--list"]).stdout, before);
+    }
+    assert_eq!(home.run(&["trust", "good", "--yes"]).code, Some(0));
+    let ran = home.run(&["call", "good/echo", "message=hi"]);
+    assert_eq!(
+        ran.code,
+        Some(5),
+        "nobody has accepted the permissions: {ran:?}"
+    );
+}
+
+/// Permissions that wait are refused as servers are, and the command that accepts them reports them.
+#[test]
+fn permissions_that_wait_without_a_terminal_are_named_with_the_command_that_accepts_them() {
+    let home = project_with_permissions();
+    std::fs::write(
+        home.path("project/switchboard.toml"),
+        format!(
+            "[servers.good]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n[permissions]\nallow = [\"good/*\"]\n"
+        ),
+    )
+    .unwrap();
+    assert_eq!(home.run(&["trust", "good", "--yes"]).code, Some(0));
+    for words in [&["trust"][..], &["trust", "--json"]] {
+        let ran = home.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{ran:?}");
+        let command = "`switchboard trust --yes --permissions good`";
+        assert!(ran.stderr.contains(command), "{ran:?}");
+    }
+    let ran = home.run(&["trust", "--yes", "--permissions", "good"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stdout.starts_with("trusted: permissions of ")
+            && !ran.stderr.contains("If you decline"),
+        "{ran:?}"
+    );
+    let ran = home.run(&["call", "good/echo", "message=hi"]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "hi\n"),
+        "{ran:?}"
+    );
+}
+
+/// The question goes to the terminal, so that stdout has JSON alone.
+#[test]
+fn a_person_at_a_terminal_is_asked_with_json_too() {
+    let home = project_with_permissions();
+    let mut terminal = home.run_in_terminal(&["trust", "good", "--json"]);
+    answer(&mut terminal, "Trust server \"good\"", "y");
+    answer(&mut terminal, "without asking? [y/N]", "n");
+    assert_eq!(terminal.end().code, 0);
+    assert!(
+        home.run(&["trust", "--list"])
+            .stdout
+            .contains("server good in")
+    );
+}

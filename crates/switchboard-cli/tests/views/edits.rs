@@ -184,7 +184,7 @@ fn a_projects_file_is_edited_in_its_own_dialect_and_still_needs_trust() {
         ran.code == Some(2)
             && ran
                 .stderr
-                .contains("try `switchboard remove --file .gemini/settings.json demo`"),
+                .contains("try `switchboard -c .gemini/settings.json remove demo`"),
         "{ran:?}"
     );
     assert_eq!(
@@ -222,7 +222,10 @@ fn hcl_and_yaml_files_are_edited_too_and_read_only_where_given() {
             "__demo-server",
         ]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.stderr.contains("read only if it is given"), "{ran:?}");
+        assert!(
+            ran.stderr.contains("reads this file only with `-c`"),
+            "{ran:?}"
+        );
         let ran = fixture.run(&["-c", &file, "call", "demo/echo", "message=hi", "--yes"]);
         assert_eq!(
             (ran.code, ran.stdout.as_str()),
@@ -259,11 +262,11 @@ fn disabling_a_projects_server_offers_to_edit_the_projects_file() {
     let hint = ran
         .stderr
         .split('`')
-        .find(|part| part.starts_with("switchboard disable"))
+        .find(|part| part.starts_with("switchboard -c"))
         .unwrap();
     assert_eq!(
         hint,
-        format!("switchboard disable --file {file} here"),
+        format!("switchboard -c {file} disable here"),
         "{ran:?}"
     );
 
@@ -290,7 +293,7 @@ fn disabling_a_projects_server_offers_to_edit_the_projects_file() {
     }
     let ran = fixture.run(&["disable", "nobody"]);
     assert!(
-        ran.code == Some(2) && !ran.stderr.contains("--file /"),
+        ran.code == Some(2) && !ran.stderr.contains("-c /"),
         "{ran:?}"
     );
 }
@@ -394,17 +397,61 @@ fn hints_of_edits_work_when_they_are_followed() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(
         ran.stderr
-            .contains("try `switchboard remove --file SKILL.md n`"),
+            .contains("try `switchboard -c SKILL.md remove n`"),
         "{ran:?}"
     );
     assert_eq!(
-        fixture.run(&["remove", "--file", "SKILL.md", "n"]).code,
+        fixture.run(&["-c", "SKILL.md", "remove", "n"]).code,
         Some(0)
     );
     let ran = fixture.run(&["add", "x"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(
         ran.stderr.contains("give a URL, or the program after `--`"),
+        "{ran:?}"
+    );
+}
+
+/// Followed without the dialect, the hint would read the file as one of another kind.
+#[test]
+fn hints_of_edits_keep_the_dialect_that_was_given() {
+    let fixture = Fixture::new();
+    let file = fixture.write(
+        "project/g.json",
+        r#"{"mcpServers": {"a": {"command": "true"}}}"#,
+    );
+    let given = ["-c", "g.json", "--dialect", "gemini"];
+    let added = fixture.run(&[&given[..], &["add", "b", "--", "true"]].concat());
+    assert!(
+        added
+            .stderr
+            .contains("`switchboard -c g.json --dialect gemini`"),
+        "{added:?}"
+    );
+    let disabled = fixture.run(&[&given[..], &["disable", "a"]].concat());
+    let hint = "try `switchboard -c g.json --dialect gemini remove a`";
+    assert!(disabled.stderr.contains(hint), "{disabled:?}");
+    std::fs::write(file, "{}").unwrap();
+    let named = ["--file", "g.json", "--dialect", "gemini"];
+    let added = fixture.run(&[&["add", "c"], &named[..], &["--", "true"]].concat());
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let without_file = fixture.run(&["--dialect", "gemini", "status"]);
+    assert_eq!(without_file.code, Some(2), "{without_file:?}");
+    assert!(without_file.stderr.contains("with -c"), "{without_file:?}");
+}
+
+#[test]
+fn removing_one_of_two_entries_says_that_the_server_is_still_configured() {
+    let fixture = Fixture::new();
+    fixture.home.user_file("[servers.a]\ncommand = \"own\"\n");
+    fixture.write("project/switchboard.toml", "[servers.a]\ncommand = \"x\"\n");
+    let ran = fixture.run(&["remove", "a"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr.contains("\"a\" is still configured: ")
+            && ran
+                .stderr
+                .contains("switchboard.toml:1 has an entry of this name"),
         "{ran:?}"
     );
 }

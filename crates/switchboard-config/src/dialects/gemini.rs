@@ -162,9 +162,14 @@ fn choose(fields: &mut FieldTable, server: &RawServer, diagnostics: &mut Diagnos
         .map(|at| diagnostics.lines.line(at))
         .unwrap_or_default();
     for loser in ways.into_iter().filter(|other| *other != way) {
+        let is_empty = fields.text(loser) == Some("");
         if let Some(lost) = fields.values.remove(loser) {
-            let message =
-                format!("ignored: `{way}` (line {line}) comes before it; remove one of them");
+            let message = match is_empty {
+                true => "ignored: it is empty; remove it".to_owned(),
+                false => {
+                    format!("ignored: `{way}` (line {line}) comes before it; remove one of them")
+                }
+            };
             diagnostics.warn(lost.at, format!("{}.{loser}", server.path), message);
         }
     }

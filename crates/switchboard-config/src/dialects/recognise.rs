@@ -191,7 +191,7 @@ fn fits_two(container: &TableEntry, other: Dialect, diagnostics: &mut Diagnostic
     if !container.value.entries().is_empty() {
         let (read, other) = (Dialect::McpJson.profile().name, other.profile().name);
         let message = format!(
-            "read as {read}; files of {other} look like this too: give its dialect, {other} or {read}"
+            "read as {read}; files of {other} look like this too: name its dialect: {other} or {read}"
         );
         diagnostics.warn(container.at, container.key.clone(), message);
     }

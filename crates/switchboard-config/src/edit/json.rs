@@ -1,7 +1,10 @@
-//! Edits JSON with comments: uses the file's own indentation and keeps comments.
+//! Edits JSON with comments: uses the file's own indentation and keeps comments. Line comments
+//! directly above a removed entry are removed with it.
 
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::cst::{
+    CstComment, CstInputValue, CstLeafNode, CstNode, CstObject, CstObjectProp, CstRootNode,
+};
 
 use super::{EntryPath, NOT_FOUND, NewText, NewValue, Operation};
 
@@ -34,10 +37,15 @@ pub(super) fn edit(
             entries.append(entry_path.name, CstInputValue::Object(entry));
             entries.ensure_multiline();
         }
-        Operation::Remove => container(document, entry_path)?
-            .get(entry_path.name)
-            .ok_or(NOT_FOUND)?
-            .remove(),
+        Operation::Remove => {
+            let entry = container(document, entry_path)?
+                .get(entry_path.name)
+                .ok_or(NOT_FOUND)?;
+            comments_above(&entry)
+                .into_iter()
+                .for_each(CstComment::remove);
+            entry.remove();
+        }
         Operation::Set(field, flag) => {
             let entry = container(document, entry_path)?
                 .object_value(entry_path.name)
@@ -49,6 +57,32 @@ pub(super) fn edit(
         }
     }
     Ok(root.to_string())
+}
+
+/// The line comments on lines of their own directly above an entry.
+fn comments_above(entry: &CstObjectProp) -> Vec<CstComment> {
+    let mut above = Vec::new();
+    // The comment of the line that is walked through, backwards.
+    let mut of_line = None;
+    let mut is_entrys_line = true;
+    for node in entry.previous_siblings() {
+        match node {
+            CstNode::Leaf(CstLeafNode::Newline(_)) => {
+                let is_blank = of_line.is_none() && !is_entrys_line;
+                if is_blank {
+                    break;
+                }
+                above.extend(of_line.take());
+                is_entrys_line = false;
+            }
+            CstNode::Leaf(CstLeafNode::Whitespace(_)) => {}
+            CstNode::Leaf(CstLeafNode::Comment(comment)) if comment.is_line_comment() => {
+                of_line = Some(comment);
+            }
+            _ => break,
+        }
+    }
+    above
 }
 
 fn container(document: CstObject, entry_path: &EntryPath<'_>) -> Result<CstObject, String> {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use super::*;
@@ -290,6 +290,41 @@ fn lines_of_a_toml_file_that_end_in_cr_lf_still_do() {
 }
 
 #[test]
+fn lines_of_a_toml_file_that_end_in_two_ways_keep_their_endings() {
+    check(
+        "x.toml",
+        Dialect::Native,
+        "# one\r\n# two\n[servers.a]\ncommand = \"x\"\n\n[servers.b]\ncommand = \"y\"\r\n",
+        &Change::Enable("a".to_owned(), false),
+        "# one\r\n# two\n[servers.a]\ncommand = \"x\"\nenabled = false\r\n\n[servers.b]\ncommand = \"y\"\r\n",
+    );
+}
+
+#[test]
+fn a_file_of_a_byte_order_mark_alone_counts_as_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = given(&folder.path().join(".mcp.json"));
+    std::fs::write(&file.path, "\u{feff}").unwrap();
+    edit(&file, &Change::Add(command("a"))).unwrap();
+    let text = std::fs::read_to_string(&file.path).unwrap();
+    assert!(text.starts_with("\u{feff}{"), "{text}");
+}
+
+#[test]
+fn an_edit_with_other_rights_keeps_the_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = given(&folder.path().join("switchboard.toml"));
+    std::fs::write(&file.path, "[servers.a]\ncommand = \"x\"\n").unwrap();
+    if std::os::unix::fs::chown(&file.path, Some(1000), Some(1000)).is_err() {
+        // Only root can give a file away.
+        return;
+    }
+    edit(&file, &Change::Enable("a".to_owned(), false)).unwrap();
+    let after = file.path.metadata().unwrap();
+    assert_eq!((after.uid(), after.gid()), (1000, 1000));
+}
+
+#[test]
 fn a_byte_order_mark_stays() {
     check(
         "mcp.json",
@@ -439,6 +474,16 @@ fn json_entries_are_added_and_removed_in_the_files_own_formatting() {
         "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"x\" },\n    // two\n    \"b\": { \"command\": \"y\" }\n  }\n}\n",
         &Change::Remove("a".to_owned()),
         "{\n  \"mcpServers\": {\n    // two\n    \"b\": { \"command\": \"y\" }\n  }\n}\n",
+    );
+    gemini(
+        "{\n  \"mcpServers\": {\n    \"z\": {}, // of z\n    // not about a\n\n    // about a\n    // more\n    \"a\": {},\n    // two\n    \"b\": {}\n  }\n}\n",
+        &Change::Remove("a".to_owned()),
+        "{\n  \"mcpServers\": {\n    \"z\": {}, // of z\n    // not about a\n\n    // two\n    \"b\": {}\n  }\n}\n",
+    );
+    gemini(
+        "{\n  \"mcpServers\": {\n    \"z\": {}, // of z\n    \"a\": {}\n  }\n}\n",
+        &Change::Remove("a".to_owned()),
+        "{\n  \"mcpServers\": {\n    \"z\": {} // of z\n  }\n}\n",
     );
     refused(
         "x.json",

@@ -5,7 +5,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
 use super::{EntryPath, NOT_FOUND, NewText, NewValue, Operation};
 
-/// Edits a text; lines that end in CR LF still do.
+/// Edits a text; each line keeps its ending, also if some end in CR LF and others in LF.
 pub(super) fn edit(
     text: &str,
     entry_path: &EntryPath<'_>,
@@ -15,7 +15,31 @@ pub(super) fn edit(
         return edit_lines(text, entry_path, operation);
     }
     let edited = edit_lines(&text.replace("\r\n", "\n"), entry_path, operation)?;
-    Ok(edited.replace('\n', "\r\n"))
+    Ok(with_endings_of(text, &edited))
+}
+
+/// The edited text with the endings of the lines before and after the change; new lines end in CR
+/// LF.
+fn with_endings_of(text: &str, edited: &str) -> String {
+    let (old, new): (Vec<_>, Vec<_>) = (
+        text.split_inclusive('\n').collect(),
+        edited.split_inclusive('\n').collect(),
+    );
+    let is_same = |(old, new): &(&&str, &&str)| old.replace("\r\n", "\n") == **new;
+    let before = old.iter().zip(&new).take_while(is_same).count();
+    let after = old[before..]
+        .iter()
+        .rev()
+        .zip(new[before..].iter().rev())
+        .take_while(is_same)
+        .count();
+    let changed = new[before..new.len() - after].concat();
+    [
+        old[..before].concat(),
+        changed.replace('\n', "\r\n"),
+        old[old.len() - after..].concat(),
+    ]
+    .concat()
 }
 
 fn edit_lines(

@@ -1,8 +1,8 @@
 //! Replaces a file atomically, and locks its folder meanwhile.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -44,18 +44,17 @@ fn create_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Replaces a file atomically; its permissions stay.
+/// Replaces a file atomically; its owner and permissions stay.
 pub(super) fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
     let folder = folder_of(path);
     if !exists {
         create_private(folder)?;
     }
-    let mode = if exists {
-        path.metadata()?.permissions().mode() & 0o7777
-    } else {
-        0o600
-    };
-    if mode & 0o200 == 0 {
+    let before = exists.then(|| path.metadata()).transpose()?;
+    if before
+        .as_ref()
+        .is_some_and(|before| before.mode() & 0o200 == 0)
+    {
         // A rename would replace it, but somebody made it read-only on purpose.
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -67,7 +66,7 @@ pub(super) fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
     let new = folder.join(format!(".{name}.{}.new", std::process::id()));
-    let written = write_new(&new, bytes, mode).and_then(|()| std::fs::rename(&new, path));
+    let written = write_new(&new, bytes, before.as_ref()).and_then(|()| rename(&new, path));
     if let Err(fault) = written {
         let _ = std::fs::remove_file(&new);
         return Err(fault);
@@ -78,7 +77,19 @@ pub(super) fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
     Ok(())
 }
 
-fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+fn rename(new: &Path, path: &Path) -> io::Result<()> {
+    std::fs::rename(new, path).map_err(|fault| match fault.kind() {
+        io::ErrorKind::ResourceBusy => io::Error::new(
+            fault.kind(),
+            "it is a mount point, which cannot be replaced; edit the file by hand",
+        ),
+        _ => fault,
+    })
+}
+
+/// Writes a new file with the owner and permissions of the one that it will replace; otherwise
+/// private.
+fn write_new(path: &Path, bytes: &[u8], before: Option<&Metadata>) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
         _ => {}
@@ -89,6 +100,22 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         .mode(0o600)
         .open(path)?;
     file.write_all(bytes)?;
-    file.set_permissions(Permissions::from_mode(mode))?;
+    if let Some(before) = before {
+        keep_owner(&file, before)?;
+        file.set_permissions(Permissions::from_mode(before.mode() & 0o7777))?;
+    }
     file.sync_all()
+}
+
+/// Gives a file the owner of the one that it will replace: after an edit with `sudo`, the person
+/// could not read it.
+fn keep_owner(file: &File, before: &Metadata) -> io::Result<()> {
+    let now = file.metadata()?;
+    if (now.uid(), now.gid()) == (before.uid(), before.gid()) {
+        return Ok(());
+    }
+    fchown(file, Some(before.uid()), Some(before.gid())).map_err(|fault| {
+        let fact = format!("it would change its owner ({fault}); edit it as its owner");
+        io::Error::new(fault.kind(), fact)
+    })
 }

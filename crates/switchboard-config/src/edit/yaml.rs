@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::lines::{ending, without};
 use super::{EntryPath, NewText, NewValue, Operation};
 
-const ONE_LINE: &str = "its servers are written in one line; edit the file by hand";
+const ONE_LINE: &str = "this section is written in one line, as `{…}`; edit the file by hand";
 
 /// `front_matter`: only the text between the first two lines of `---` is YAML.
 pub(super) fn edit(

@@ -267,7 +267,7 @@ fn s2_20_http_url_comes_before_url_before_command_and_s2_09_each_of_them_does() 
     check(
         r#""httpUrl": "", "command": "a""#,
         stdio("a", &[], &[]),
-        &[lost(7, "httpUrl", "command")],
+        &["settings.json:2:7: mcpServers.x.httpUrl: ignored: it is empty; remove it".to_owned()],
     );
     check(
         r#""url": "http://u/mcp", "type": "http""#,

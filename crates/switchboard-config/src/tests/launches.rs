@@ -278,6 +278,7 @@ fn t25_every_value_that_must_not_be_logged_is_listed_and_ordinary_words_are_not(
     let environment = environment(&[
         ("PATH", folder.path().to_str().unwrap()),
         ("HOME", "/home/somebody"),
+        ("PWD", "/home/somebody/work"),
         ("TOKEN", "tok-123"),
         ("https_proxy", "http://u:pw-456@proxy"),
     ]);
@@ -288,6 +289,7 @@ fn t25_every_value_that_must_not_be_logged_is_listed_and_ordinary_words_are_not(
         "--verbose",
         "plain",
         "${HOME}/x",
+        "${PWD}/x",
         "${TOKEN}",
         "${https_proxy}",
         "--token",
@@ -373,6 +375,8 @@ fn a_url_and_its_headers_expand_when_they_are_used() {
             .collect::<Vec<_>>(),
         ["h-3", "pw-1", "k-2"]
     );
+    let token = resolve_url(&endpoint("https://tok-4@x.example/", "h-3"), &environment).unwrap();
+    assert!(token.secrets.contains(&Secret::new("tok-4")), "{token:?}");
 
     let said = |url: &str, value: &str| {
         resolve_url(&endpoint(url, value), &environment)

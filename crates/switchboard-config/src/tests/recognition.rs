@@ -189,7 +189,7 @@ fn kind(path: &str, text: &str) -> Dialect {
 
 #[test]
 fn an_ambiguous_file_is_read_as_mcp_json_with_a_notice() {
-    let gemini = "read as mcp-json; files of gemini look like this too: give its dialect, gemini or mcp-json";
+    let gemini = "read as mcp-json; files of gemini look like this too: name its dialect: gemini or mcp-json";
     assert_eq!(
         recognised("a.json", PLAIN),
         (vec![Dialect::McpJson], vec![gemini.to_owned()])

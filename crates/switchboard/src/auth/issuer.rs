@@ -512,6 +512,8 @@ fn from_auth(error: &AuthError, doing: &str) -> IssuerFault {
     // The library has no variant for it.
     let rejects_client = text.contains("error response: invalid_client");
     let text = text.strip_prefix("Registration failed: ").unwrap_or(&text);
+    // It ends so if the response has no text.
+    let text = text.trim_end_matches([':', ' ']);
     // What failed, and the cause of all causes: those in between say less, and fill the line.
     let mut causes = text.split("\n  Caused by: ");
     let what = causes.next().map(quoted);

@@ -65,13 +65,7 @@ pub fn accepted_folders(store: &dyn Store) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 fn answer(folder: &Path, answer: FolderAnswer, store: &dyn Store) -> Result<(), StoreError> {
-    let key = key(folder).ok_or_else(|| StoreError::Io {
-        path: folder.to_owned(),
-        source: std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            "the path of this folder is not Unicode, or the folder does not exist",
-        ),
-    })?;
+    let key = key(folder).ok_or_else(|| StoreError::Folder(folder.to_owned()))?;
     store.put(StoreTable::Folders, &key, &as_json(answer))
 }
 

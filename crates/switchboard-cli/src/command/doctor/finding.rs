@@ -26,6 +26,9 @@ const HISTORY_LINES: usize = 5;
 /// How many resources that other servers list, too, are shown.
 const MAX_CLASHES: usize = 10;
 
+/// The label of a line that is quoted under the fact before it.
+pub(super) const QUOTED: &str = "│";
+
 /// Label and value; the value is masked and escaped.
 pub(super) type Fact = (&'static str, String);
 
@@ -72,10 +75,16 @@ impl Finding {
     }
 
     pub(super) fn as_json(&self) -> Value {
+        let mut fact = "";
         let facts: Vec<_> = self
             .facts
             .iter()
-            .map(|(label, value)| json!({ "fact": label, "value": value }))
+            .map(|(label, value)| {
+                if *label != QUOTED {
+                    fact = label;
+                }
+                json!({ "fact": fact, "value": value })
+            })
             .collect();
         json!({
             "name": self.name, "state": self.state, "ok": self.is_ok, "summary": self.headline, "facts": facts, "try": self.advice
@@ -107,7 +116,7 @@ impl Finding {
         self.facts.push(("Invalid output", count));
         let samples = deviations.junk_samples.iter();
         self.facts
-            .extend(samples.map(|sample| ("│", escaped(sample.raw()))));
+            .extend(samples.map(|sample| (QUOTED, escaped(sample.raw()))));
         if !by_url {
             let advice = "have it log to stderr: stdout is for messages only";
             self.advice.push(advice.to_owned());
@@ -126,7 +135,7 @@ impl Finding {
         self.facts.push(("Stderr", count));
         let lines = lines.iter();
         self.facts
-            .extend(lines.map(|line| ("│", line.for_terminal_line().to_string())));
+            .extend(lines.map(|line| (QUOTED, line.for_terminal_line().to_string())));
     }
 
     fn add_failure(
@@ -225,7 +234,7 @@ fn offers(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<Fact> 
         counted(offered.resources.len(), "resource"),
         counted(offered.templates.len(), "template"),
     ];
-    let mut facts = vec![("CallerCapabilities", counts.join(", "))];
+    let mut facts = vec![("Offers", counts.join(", "))];
     for withheld in catalog
         .withheld()
         .iter()

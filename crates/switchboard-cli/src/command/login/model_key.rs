@@ -1,8 +1,9 @@
 //! The key of a model's vendor in the vault: stored, read and deleted. It is bound to the address
 //! that it was given for.
 
-use std::io::{BufRead, IsTerminal, Read};
+use std::io::IsTerminal;
 
+use serde_json::json;
 use switchboard::auth::VaultFault;
 use switchboard::secret::Secret;
 use switchboard_agent::ModelSettings;
@@ -10,17 +11,16 @@ use switchboard_agent::ModelSettings;
 use crate::command::run::model::key_target;
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
-use crate::setup::{Setup, block_on, open_vault};
+use crate::setup::{Setup, block_on, open_lasting_vault, open_vault};
 use crate::terminal::hidden_line;
+use crate::terminal::login::read_line_from_stdin;
 use crate::view::server::escaped;
 use crate::{interrupt, output};
-
-/// The longest key that is read.
-const MAX_KEY_BYTES: u64 = 64 * 1024;
 
 /// Asks for the key at the terminal, or reads it from stdin, and stores it.
 pub(in crate::command) fn store(setup: &Setup, vendor: &str) -> Result<u8, Failure> {
     let settings = key_target(setup, vendor)?;
+    let vault = open_lasting_vault(&setup.paths)?;
     let host = escaped(&settings.host());
     let key = match std::io::stdin().is_terminal() {
         true => {
@@ -29,7 +29,7 @@ pub(in crate::command) fn store(setup: &Setup, vendor: &str) -> Result<u8, Failu
                 Ok(hidden_line::ask(&question).await)
             }))?
         }
-        false => read_from_stdin(),
+        false => read_line_from_stdin(),
     };
     let key = key.map(|key| key.trim().to_owned());
     let Some(key) = key.filter(|key| !key.is_empty()) else {
@@ -44,22 +44,32 @@ pub(in crate::command) fn store(setup: &Setup, vendor: &str) -> Result<u8, Failu
             "a key has no spaces and no control characters; nothing was stored",
         ));
     }
-    let vault = open_vault(&setup.paths);
     // A vault stores JSON texts.
     let stored = Secret::new(serde_json::Value::from(key).to_string());
     vault.put(&vault_key(&settings), &stored).map_err(failed)?;
-    let place = escaped(&vault.place());
-    output::print(&format!("the key for {host} was stored in {place}\n"))?;
+    let place = vault.place();
+    if setup.json {
+        let document = json!({ "host": settings.host(), "stored": true, "place": place });
+        output::print_json(&document.to_string())?;
+    } else {
+        let place = escaped(&place);
+        output::print(&format!("the key for {host} was stored in {place}\n"))?;
+    }
     Ok(0)
 }
 
 /// Deletes the key.
 pub(in crate::command) fn delete(setup: &Setup, vendor: &str) -> Result<u8, Failure> {
     let settings = key_target(setup, vendor)?;
-    let vault = open_vault(&setup.paths);
+    let vault = open_lasting_vault(&setup.paths)?;
     let key = vault_key(&settings);
     let was_stored = vault.get(&key).map_err(failed)?.is_some();
     vault.remove(&key).map_err(failed)?;
+    if setup.json {
+        let document = json!({ "host": settings.host(), "wasStored": was_stored });
+        output::print_json(&document.to_string())?;
+        return Ok(0);
+    }
     let host = escaped(&settings.host());
     output::print(&match was_stored {
         true => format!("the key for {host} was deleted here; the vendor still accepts it\n"),
@@ -86,15 +96,6 @@ pub(in crate::command) fn stored(paths: &Paths, settings: &ModelSettings) -> Opt
 
 fn vault_key(settings: &ModelSettings) -> String {
     format!("model:{}", settings.endpoint())
-}
-
-fn read_from_stdin() -> Option<String> {
-    let mut line = String::new();
-    let read = std::io::stdin()
-        .lock()
-        .take(MAX_KEY_BYTES)
-        .read_line(&mut line);
-    read.is_ok_and(|count| count > 0).then_some(line)
 }
 
 fn failed(fault: VaultFault) -> Failure {

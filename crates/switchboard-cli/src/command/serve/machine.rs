@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::json;
 use switchboard::config::{self, Config, ConfigErrors, Diagnostic, GatewayConfig};
@@ -222,8 +221,7 @@ fn is_too_long(path: &Path) -> bool {
 async fn until_idle(socket: Option<&SocketEdge>, args: &ServeArgs) {
     match socket {
         Some(socket) if args.detached => {
-            let idle_timeout = Duration::from_secs_f64(args.idle_timeout);
-            socket.until_idle(idle_timeout).await;
+            socket.until_idle(args.idle_timeout).await;
         }
         _ => std::future::pending().await,
     }

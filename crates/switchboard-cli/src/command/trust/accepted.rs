@@ -171,7 +171,14 @@ impl AcceptedState {
     fn named(&self, names: &[String], current_folder: bool) -> Result<Revocation<'_>, Failure> {
         let mut revocation = Revocation::default();
         if current_folder {
-            revocation.folders.push(self.paths.current.clone());
+            let current = &self.paths.current;
+            // A remembered no is forgotten, too.
+            if trust::folder_answer(current, &*self.store).is_none() {
+                let fact = format!("folder {} was not accepted", shown(current));
+                return Err(Failure::new(Code::Usage, fact)
+                    .hint("`switchboard trust --list` shows what was accepted"));
+            }
+            revocation.folders.push(current.clone());
         }
         for name in names {
             let path = std::path::absolute(name).unwrap_or_default();

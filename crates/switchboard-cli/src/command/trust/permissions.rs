@@ -1,19 +1,23 @@
 //! The second prompt of `trust`: what a project's file would let run without asking. The default is
 //! no.
 
-use switchboard::config::ProjectPermissions;
+use switchboard::config::{ProjectPermissions, Scope, ServerConfig};
 use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
 
-use crate::failure::Failure;
+use crate::arguments::Options;
+use crate::command::trust::WaitingPermissions;
+use crate::failure::{Code, Failure};
 use crate::setup::Setup;
 use crate::terminal::tty::Tty;
+use crate::view::server::escaped;
+use crate::{hints, output};
 
 /// Files whose current permissions are not accepted: all, or those of the named servers.
 pub(super) fn not_accepted<'a>(
     setup: &'a Setup,
     servers: &[String],
-) -> Vec<(&'a ProjectPermissions, TrustState)> {
+) -> Vec<WaitingPermissions<'a>> {
     let is_meant = |project: &ProjectPermissions| {
         let of_file = |name: &String| {
             setup
@@ -42,9 +46,12 @@ pub(super) fn not_accepted<'a>(
 pub(super) async fn ask(
     terminal: &Tty,
     setup: &Setup,
-    (project, trust_state): &(&ProjectPermissions, TrustState),
+    (project, trust_state): &WaitingPermissions<'_>,
 ) -> Result<bool, Failure> {
-    terminal.write_lines(&shown(project, trust_state));
+    terminal.write_lines(&format!(
+        "{}If you decline, calls of its servers' tools are asked about as usual. Deny rules of your own files apply either way.\n",
+        shown(project, trust_state)
+    ));
     let question = "Let all of this run without asking?";
     let is_yes = terminal.confirm(question).await == Some(true);
     if is_yes {
@@ -69,8 +76,50 @@ pub(super) fn shown(project: &ProjectPermissions, trust_state: &TrustState) -> S
         diff.iter()
             .for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
     }
-    text.push_str(
-        "If you decline, calls of its servers' tools are asked about as usual. Deny rules of your own files apply either way.\n",
-    );
     text
+}
+
+/// The name of a file's permissions in the list of what was accepted.
+pub(super) fn of_file(project: &ProjectPermissions) -> String {
+    format!(
+        "permissions of {}",
+        escaped(&project.file.display().to_string())
+    )
+}
+
+/// Shows permissions that nobody can be asked about, and says how to accept them.
+pub(super) fn refused(
+    options: &Options,
+    setup: &Setup,
+    waiting: &[WaitingPermissions<'_>],
+) -> Failure {
+    let mut files = Vec::new();
+    for (project, trust_state) in waiting {
+        files.push(of_file(project));
+        if !options.json {
+            output::print_on_stderr(&shown(project, trust_state));
+        }
+    }
+    let is_of_file = |server: &ServerConfig| {
+        let mut files = waiting.iter().map(|(project, _)| &project.file);
+        server.source.scope == Scope::Project && files.any(|file| *file == server.source.file)
+    };
+    let servers = setup.config.servers.values();
+    let names: Vec<_> = servers
+        .filter(|server| is_of_file(server))
+        .map(|server| server.name.as_str())
+        .collect();
+    let in_a_terminal = format!("run {} in a terminal", hints::command(&["trust"]));
+    Failure::new(
+        Code::Denied,
+        format!("not accepted: {}; no terminal to ask on", files.join(", ")),
+    )
+    .hint(match names.is_empty() {
+        // They apply to servers of other files, which cannot name them.
+        true => in_a_terminal,
+        false => format!(
+            "{in_a_terminal}, or accept them with {}",
+            hints::command_with(&["trust", "--yes", "--permissions"], &names)
+        ),
+    })
 }

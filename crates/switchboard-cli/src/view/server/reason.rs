@@ -57,10 +57,9 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
         State::NeedsLogin { reason, hint, .. } => {
             Some(("Reason", login_advice(config, reason, *hint)))
         }
-        State::Backoff { error, .. } | State::Failed { error } => Some((
-            "Error",
-            format!("{}; {}", one_line(error), hints::doctor(&config.name)),
-        )),
+        State::Backoff { error, .. } | State::Failed { error } => {
+            Some(("Error", with_advice(one_line(error), Hint::Examine, config)))
+        }
         _ => None,
     }
 }
@@ -93,6 +92,11 @@ pub(crate) fn login_advice(config: &ServerConfig, reason: &str, hint: Hint) -> S
         true => escaped(reason),
         false => format!("needs a login ({})", escaped(reason)),
     };
+    with_advice(fact, hint, config)
+}
+
+/// A fact about a server and the next step, if there is one.
+pub(crate) fn with_advice(fact: String, hint: Hint, config: &ServerConfig) -> String {
     match hints::describe(hint, &config.name, None) {
         Some(advice) => format!("{fact}; {advice}"),
         None => fact,
