@@ -187,7 +187,7 @@ fn audit_row(line: &Value) -> Markup {
             }
             td {
                 (foreign(text("decision")))
-                div.soft { (foreign(text("rule"))) }
+                div.soft { (foreign(text("rule"))) (text("by")) }
             }
             td {
                 (outcome_word(line))
