@@ -2,6 +2,7 @@
 //! meanwhile.
 
 use std::pin::{Pin, pin};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -94,6 +95,7 @@ pub(crate) async fn run(
         began: request.arrived,
         cancel: cancel.clone(),
         reason: OnceLock::new(),
+        awaits_client: AtomicBool::new(false),
     });
     let mut record = RecordGuard {
         gateway,
@@ -203,6 +205,7 @@ async fn suspend<F: Future<Output = Answer> + Send>(
         return None;
     };
     *lock(&caller.route) = None;
+    running.set_awaits_client(true);
     let required = input_required(&caller.inputs, &state);
     responder.result(&required).await;
     // The call is polled while the client answers, because a server may withdraw its question.
@@ -245,6 +248,7 @@ async fn suspend<F: Future<Output = Answer> + Send>(
         }
         return None;
     };
+    running.set_awaits_client(false);
     let responder = resumption.responder;
     *lock(&caller.route) = Some(RequestRoute {
         outbound: responder.outbound.clone(),
