@@ -302,9 +302,7 @@ fn a_waiting_call_with_long_arguments_is_short_on_the_page_and_has_a_page_of_its
             page.len()
         );
         assert!(
-            page.contains(&format!(
-                "aria-label=\"Allow once: tester calls demo/echo\""
-            )),
+            page.contains("aria-label=\"Allow once: tester calls demo/echo\""),
             "{page}"
         );
         let path = format!("/approvals/{id}");
