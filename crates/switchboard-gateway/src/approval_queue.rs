@@ -15,6 +15,7 @@ use tokio::time::{Instant, interval_at, timeout_at};
 
 use crate::approvals::{Approvals, HeldCall};
 use crate::digest::digest_of;
+use crate::seal::random;
 use crate::{CommandWords, Principal};
 
 /// How long a call is held: common clients give up after 60 s.
@@ -113,6 +114,17 @@ pub enum ApprovalEffect {
     Denied,
 }
 
+impl ApprovalEffect {
+    /// The word for it in the audit log and for `switchboard approvals`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Kept => "kept",
+            Self::Denied => "denied",
+        }
+    }
+}
+
 impl Default for ApprovalQueue {
     fn default() -> Self {
         Self::with_hold(HOLD)
@@ -127,6 +139,15 @@ impl ApprovalQueue {
             changes: watch::channel(0).0,
             hold,
         }
+    }
+
+    /// A queue whose ids are not those of an earlier one: a model, or a person, may still have an id of
+    /// a gateway that has ended.
+    pub(crate) fn with_random_ids() -> Self {
+        let queue = Self::default();
+        let random = random().map_or(0, u32::from_le_bytes);
+        lock(&queue.state).last_id = 100_000 + u64::from(random % 900_000);
+        queue
     }
 
     /// The calls that wait, the oldest first.

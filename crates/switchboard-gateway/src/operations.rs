@@ -49,7 +49,7 @@ pub type HintWords = fn(Hint, &ServerName) -> Option<String>;
 impl Operations {
     /// For a gateway over this host, which was configured by these files.
     pub fn new(host: Host, audit: AuditLog, config_files: Vec<PathBuf>) -> Arc<Self> {
-        let approvals = Arc::new(ApprovalQueue::default());
+        let approvals = Arc::new(ApprovalQueue::with_random_ids());
         let running = Arc::new(RunningRequests::default());
         let outbound = Arc::new(OutboundMeter::default());
         let metrics = GatewayMetrics::new(MetricSources {
@@ -97,7 +97,11 @@ impl Operations {
             return;
         };
         for call in self.approvals.remove_clients(tokens.is_revoked()) {
-            self.record_approval(&call, false, "the client's token was revoked");
+            self.record_approval(
+                &call,
+                ApprovalEffect::Denied,
+                "the client's token was revoked",
+            );
         }
     }
 
@@ -107,14 +111,38 @@ impl Operations {
         tokens.is_some_and(|tokens| tokens.is_revoked()(client))
     }
 
-    fn record_approval(&self, call: &WaitingCall, is_allowed: bool, by: &str) {
+    /// The gateway has started: numbers of requests in later lines begin anew.
+    pub fn record_start(&self) {
+        self.audit.add(&AuditLine {
+            event: "started",
+            name: env!("CARGO_PKG_VERSION"),
+            ..AuditLine::default()
+        });
+    }
+
+    /// The configuration was read again, with this effect in words.
+    pub fn record_reload(&self, effect: &str, by: &'static str) {
+        self.audit.add(&AuditLine {
+            event: "reload",
+            by,
+            name: effect,
+            ..AuditLine::default()
+        });
+    }
+
+    fn record_approval(&self, call: &WaitingCall, effect: ApprovalEffect, by: &'static str) {
         self.audit.add(&AuditLine {
             event: "approval",
+            approval_id: Some(call.id),
+            by,
             client: call.principal.as_str(),
             server: call.tool.server.as_str(),
             name: call.tool.tool.as_wire(),
-            approval: if is_allowed { "yes" } else { "no" },
-            rule: by,
+            approval: match effect {
+                ApprovalEffect::Runs | ApprovalEffect::Kept => "yes",
+                ApprovalEffect::Denied => "no",
+            },
+            outcome: effect.as_str(),
             arguments: Some(&call.arguments),
             ..AuditLine::default()
         });
@@ -159,21 +187,26 @@ impl Operations {
     }
 
     /// An operator's answer, given on the page or by a command; `None` if no such approval waits.
-    pub fn decide(&self, id: u64, is_allowed: bool, by: &str) -> Option<ApprovalEffect> {
+    pub fn decide(
+        &self,
+        id: u64,
+        is_allowed: bool,
+        by: &'static str,
+    ) -> Option<(WaitingCall, ApprovalEffect)> {
         self.remove_revoked_clients();
         let (call, effect) = self.approvals.decide(id, is_allowed)?;
-        self.record_approval(&call, is_allowed, by);
-        Some(effect)
+        self.record_approval(&call, effect, by);
+        Some((call, effect))
     }
 
     /// An operator cancels a request; false if it has ended.
-    pub fn cancel(&self, id: u64, by: &str) -> bool {
+    pub fn cancel(&self, id: u64, by: &'static str) -> bool {
         let is_running = self.running.cancel(id);
         if is_running {
             self.audit.add(&AuditLine {
                 event: "cancel",
                 request: Some(id),
-                rule: by,
+                by,
                 ..AuditLine::default()
             });
         }
@@ -188,7 +221,7 @@ impl Operations {
         self.audit.add(&AuditLine {
             event: "restart",
             server,
-            rule: by,
+            by,
             ..AuditLine::default()
         });
         let _ = tokio::spawn(async move { handle.restart().await }).await;
@@ -222,7 +255,7 @@ impl Operations {
                 event: "accept",
                 server: disclosure.name.as_str(),
                 name: &change.id,
-                rule: by,
+                by,
                 outcome: if accepted.is_ok() {
                     "accepted"
                 } else {
@@ -257,9 +290,12 @@ impl Operations {
                     .ok()
                     .and_then(|id| self.decide(id, *word == "allow", BY));
                 match decided {
-                    Some(ApprovalEffect::Runs) => json!({"effect": "runs"}),
-                    Some(ApprovalEffect::Kept) => json!({"effect": "kept"}),
-                    Some(ApprovalEffect::Denied) => json!({"effect": "denied"}),
+                    Some((call, effect)) => json!({
+                        "effect": effect.as_str(),
+                        "client": call.principal.as_str(),
+                        "server": call.tool.server.as_str(),
+                        "tool": call.tool.tool.as_wire(),
+                    }),
                     None => json!({"error": "no such approval waits"}),
                 }
             }
@@ -413,6 +449,8 @@ impl Recorder for Operations {
         let line = AuditLine {
             event: "request",
             request: Some(record.number),
+            approval_id: None,
+            by: "",
             client: record.principal.as_str(),
             client_info: record.client_info,
             method: record.method,

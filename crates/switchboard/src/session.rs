@@ -135,6 +135,15 @@ impl Session {
         &self.hello
     }
 
+    /// Whether a caller waits until the calls of another one have ended: the server asks questions, and
+    /// nothing would show which call a question belongs to.
+    pub fn has_waiting_callers(&self) -> bool {
+        match &self.era {
+            EraSession::Legacy(session) => session.has_waiting_callers(),
+            EraSession::Modern(_) => false,
+        }
+    }
+
     /// Lists all that the server offers. A list that fails is a fault in the result; only a lost
     /// connection is an error.
     pub async fn offerings(&self) -> Result<Offerings, RequestFault> {

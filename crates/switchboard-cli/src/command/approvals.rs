@@ -91,9 +91,12 @@ pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure
     }
     output::print(&match read.effect.as_deref() {
         Some("accepted") => "accepted: the change is in use\n".to_owned(),
-        Some("runs") => "allowed: the call runs\n".to_owned(),
-        Some("kept") => "allowed: this call was answered with an error already, but the next one with the same arguments runs, once, within ten minutes\n".to_owned(),
-        Some(_) => "denied\n".to_owned(),
+        Some("runs") => format!("allowed: {} runs\n", read.call()),
+        Some("kept") => format!(
+            "allowed: {} was answered with an error already, but the next one with the same arguments runs, once, within ten minutes\n",
+            read.call()
+        ),
+        Some(_) => format!("denied: {}\n", read.call()),
         None => render_list(&read.waiting, &read.changes),
     })?;
     Ok(0)
@@ -106,8 +109,25 @@ struct GatewayAnswer {
     error: Option<String>,
     url: Option<String>,
     effect: Option<String>,
+    /// The call that was answered.
+    client: String,
+    server: String,
+    tool: String,
     waiting: Vec<ListedCall>,
     changes: Vec<Value>,
+}
+
+impl GatewayAnswer {
+    /// The call that was answered.
+    fn call(&self) -> String {
+        let Self {
+            client,
+            server,
+            tool,
+            ..
+        } = self;
+        format!("{}'s call of {}/{}", line(client), line(server), line(tool))
+    }
 }
 
 /// A call that waits.

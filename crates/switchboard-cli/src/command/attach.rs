@@ -83,6 +83,12 @@ pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
     pump(&stream, client_has_ended.clone()).map_err(|error| lost(&error))?;
     match client_has_ended.load(Ordering::Relaxed) {
         true => Ok(0),
+        // One that ends closes its socket before its connections.
+        false if UnixStream::connect(&socket).is_ok() => Err(Failure::new(
+            Code::Unreachable,
+            "the gateway has closed the connection, and requests that it had not answered are lost",
+        )
+        .hint("connect again; it disconnects a client that does not read what it sends")),
         false => Err(Failure::new(
             Code::Unreachable,
             "the gateway has ended, and requests that it had not answered are lost",

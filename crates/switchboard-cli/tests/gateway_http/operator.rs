@@ -140,28 +140,34 @@ fn a_call_is_approved_by_a_form_and_another_by_command_and_both_are_audited() {
         );
         let body = format!("token={}&decision=allow", Operator::token(&page));
         let origin = format!("http://{}", gateway.address);
-        assert_eq!(operator.post(&gateway, "/approvals/1", &origin, &body), 303);
+        let id = waiting(&gateway)[0]["id"].as_u64().unwrap();
+        let path = format!("/approvals/{id}");
+        assert_eq!(operator.post(&gateway, &path, &origin, &body), 303);
         assert_eq!(first.join().unwrap()["content"][0]["text"], "by form <b>");
-        assert_eq!(operator.post(&gateway, "/approvals/1", &origin, &body), 409);
+        assert_eq!(operator.post(&gateway, &path, &origin, &body), 409);
 
         let second = scope.spawn(|| call(&gateway, &session, &tool, "by command"));
         let shown = until(|| waiting(&gateway).pop());
         assert_eq!(
             (&shown["id"], &shown["client"]),
-            (&json!(2), &json!("tester"))
+            (&json!(id + 1), &json!("tester"))
         );
-        let allowed = gateway.home.run(&["approvals", "allow", "2"]);
+        let next = (id + 1).to_string();
+        let allowed = gateway.home.run(&["approvals", "allow", &next]);
         assert_eq!(
             (allowed.code, allowed.stdout.as_str()),
-            (Some(0), "allowed: the call runs\n")
+            (Some(0), "allowed: tester's call of demo/echo runs\n")
         );
         assert_eq!(second.join().unwrap()["content"][0]["text"], "by command");
 
         let third = scope.spawn(|| call(&gateway, &session, &tool, "denied"));
         until(|| waiting(&gateway).pop());
         assert_eq!(
-            gateway.home.run(&["approvals", "deny", "3"]).stdout,
-            "denied\n"
+            gateway
+                .home
+                .run(&["approvals", "deny", &(id + 2).to_string()])
+                .stdout,
+            "denied: tester's call of demo/echo\n"
         );
         let denied = third.join().unwrap();
         assert_eq!(denied["isError"], true);
@@ -183,8 +189,11 @@ fn a_call_is_approved_by_a_form_and_another_by_command_and_both_are_audited() {
     ] {
         assert_eq!(line[key], expected, "{line}");
     }
-    audit(&gateway, |line| line["rule"] == "the status page");
-    audit(&gateway, |line| line["rule"] == "switchboard approvals");
+    audit(&gateway, |line| line["event"] == "started");
+    audit(&gateway, |line| line["by"] == "the status page");
+    let line = audit(&gateway, |line| line["by"] == "switchboard approvals");
+    assert_eq!(line["outcome"], "runs", "{line}");
+    assert!(line["approval_id"].is_u64(), "{line}");
     audit(&gateway, |line| line["outcome"] == "denied");
     let unknown = gateway.home.run(&["approvals", "allow", "9"]);
     assert_eq!(unknown.code, Some(2));
@@ -231,7 +240,8 @@ fn t19_t20_the_page_needs_its_own_login_and_forms_of_its_own() {
     let tool = gateway.tool("/mcp", &session, "echo");
     thread::scope(|scope| {
         let held = scope.spawn(|| call(&gateway, &session, &tool, "x"));
-        until(|| waiting(&gateway).pop());
+        let id = until(|| waiting(&gateway).pop())["id"].to_string();
+        let path = format!("/approvals/{id}");
         let page = operator.page(&gateway, "/");
         let token = Operator::token(&page);
         let good = format!("token={token}&decision=allow");
@@ -243,12 +253,12 @@ fn t19_t20_the_page_needs_its_own_login_and_forms_of_its_own() {
             (&origin, "decision=allow"),
             (&origin, "token=0000&decision=allow"),
         ] {
-            let status = operator.post(&gateway, "/approvals/1", origin, body);
+            let status = operator.post(&gateway, &path, origin, body);
             assert_eq!(status, 403, "{origin} {body}");
         }
         assert_eq!(gateway.calls(), 0);
         let no = format!("token={token}&decision=deny");
-        assert_eq!(operator.post(&gateway, "/approvals/1", &origin, &no), 303);
+        assert_eq!(operator.post(&gateway, &path, &origin, &no), 303);
         held.join().unwrap();
     });
     gateway.assert_calls(0);
@@ -292,9 +302,7 @@ fn a_waiting_call_with_long_arguments_is_short_on_the_page_and_has_a_page_of_its
             page.len()
         );
         assert!(
-            page.contains(&format!(
-                "aria-label=\"Allow once: tester calls demo/echo\""
-            )),
+            page.contains("aria-label=\"Allow once: tester calls demo/echo\""),
             "{page}"
         );
         let path = format!("/approvals/{id}");
@@ -315,10 +323,10 @@ fn t19_a_waiting_call_of_a_client_whose_token_was_revoked_cannot_be_allowed() {
     let echo = gateway.tool("/mcp", &session, "echo");
     thread::scope(|scope| {
         let held = scope.spawn(|| call(&gateway, &session, &echo, "x"));
-        until(|| waiting(&gateway).pop());
+        let id = until(|| waiting(&gateway).pop())["id"].to_string();
         let revoked = gateway.home.run(&["token", "revoke", "tester"]);
         assert_eq!(revoked.code, Some(0), "{revoked:?}");
-        let allowed = gateway.home.run(&["approvals", "allow", "1"]);
+        let allowed = gateway.home.run(&["approvals", "allow", &id]);
         assert_eq!(allowed.code, Some(2), "{allowed:?}");
         assert!(allowed.stderr.contains("no such approval"), "{allowed:?}");
         let denied = held.join().unwrap();
@@ -326,7 +334,7 @@ fn t19_a_waiting_call_of_a_client_whose_token_was_revoked_cannot_be_allowed() {
     });
     gateway.assert_calls(0);
     audit(&gateway, |line| {
-        line["rule"] == "the client's token was revoked"
+        line["by"] == "the client's token was revoked"
     });
 }
 
@@ -343,6 +351,7 @@ fn a_secret_that_a_reload_brings_is_not_in_the_audit_log() {
         .user_file(&format!("{}{added}", gateway.config));
     let reloaded = gateway.home.run(&["reload"]);
     assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+    audit(&gateway, |line| line["by"] == "switchboard reload");
     call(&gateway, &session, &echo, SECRET);
     let line = audit(&gateway, |line| line["method"] == "tools/call");
     assert_eq!(line["arguments"], json!({"message": "[secret]"}));

@@ -24,10 +24,14 @@ pub(super) const MAX_JSON_BYTES: usize = 64 << 10;
 /// One line. Empty fields are left out.
 #[derive(Debug, Clone, Default)]
 pub struct AuditLine<'a> {
-    /// `request`, `approval`, `sampling`, `refused`, or what an operator did.
+    /// `started`, `request`, `approval`, `sampling`, `refused`, or what an operator did.
     pub event: &'static str,
     /// The number of the request since the gateway started.
     pub request: Option<u64>,
+    /// The number of an approval, as operators see it.
+    pub approval_id: Option<u64>,
+    /// How an operator did it.
+    pub by: &'static str,
     /// The authenticated client.
     pub client: &'a str,
     /// The client's `clientInfo`.
@@ -69,6 +73,11 @@ impl AuditLine<'_> {
             out.push_str(",\"request\":");
             push_number(out, request);
         }
+        if let Some(approval) = self.approval_id {
+            out.push_str(",\"approval_id\":");
+            push_number(out, approval);
+        }
+        push_word(out, ",\"by\":\"", self.by);
         push_member(out, ",\"client\":", self.client, redactor);
         if let Some(client_info) = self.client_info {
             out.push_str(",\"client_info\":");

@@ -1,8 +1,8 @@
 //! The HTTP edge: Streamable HTTP in both eras under `/mcp` and `/mcp/NAME`, HTTP+SSE under `/sse`,
 //! and the routes that are mounted beside them.
 //!
-//! `connections` gives each client its share of them. `connection` serves one, with its limits;
-//! `plain` is its path for nearly all requests.
+//! `connections` counts the open connections, and gives each client its share. `connection` serves
+//! one, with its limits; `plain` is its path for nearly all requests.
 //! Each request passes `admission` first.
 //! `post` handles the messages of `/mcp`, `mirror` compares the headers of modern ones, `sessions`
 //! holds the sessions of legacy clients, `events` their streams; `sse` is the older transport.

@@ -317,6 +317,11 @@ async fn serve_connection(
         closing,
     )
     .await
+    .inspect_err(|error| {
+        if error.kind() == io::ErrorKind::TimedOut {
+            tracing::warn!("client \"{client}\" was disconnected: {error}");
+        }
+    })
 }
 
 /// Counts a client while it is connected.

@@ -84,6 +84,7 @@ fn running_card(request: &ShownRequest, token: &str) -> Markup {
                 strong { (request.principal.as_str()) }
                 span { (foreign(&request.method)) " " a id={ "running-" (request.id) } href={ "/calls/" (request.id) } { code { (foreign(&request.name)) } } }
                 span.soft { "for " (seconds(request.age)) }
+                @if request.awaits_client { span.wait-text { "waits for its client's answer" } }
                 form method="post" action={ "/calls/" (request.id) "/cancel" } data-live {
                     input type="hidden" name="token" value=(token);
                     button id={ "cancel-" (request.id) } aria-label={ "Cancel: " (foreign(&request.method)) " " (foreign(&request.name)) " of " (request.principal.as_str()) } { "Cancel" }
@@ -187,7 +188,7 @@ fn audit_row(line: &Value) -> Markup {
             }
             td {
                 (foreign(text("decision")))
-                div.soft { (foreign(text("rule"))) }
+                div.soft { (foreign(text("rule"))) (text("by")) }
             }
             td {
                 (outcome_word(line))

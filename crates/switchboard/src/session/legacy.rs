@@ -286,6 +286,11 @@ impl LegacyHalf {
         }
     }
 
+    /// Whether a caller waits until the calls of another one have ended.
+    pub(super) fn has_waiting_callers(&self) -> bool {
+        self.queue.has_waiting()
+    }
+
     async fn wait_for_turn(&self, call: &InFlightCall) -> Result<CallerTurn, RequestFault> {
         let turn = timeout_at(call.deadlines.first, self.queue.enter(call.caller_id())).await;
         turn.map_err(|_| RequestFault::QueueTimeout {

@@ -57,6 +57,7 @@ pub(super) fn run(
         secrets: setup.secrets(),
         known_secrets: Arc::new(Mutex::new(setup.secrets().of(&setup.config))),
         running: None,
+        is_watcher: false,
     };
     reload.adjust(&mut setup.config);
     let files = setup.paths.config_files(options).into_iter();
@@ -116,6 +117,7 @@ impl MachineGateway<'_> {
             hints::command,
         );
         operations.set_tokens(ClientTokens::new(&paths.state));
+        operations.record_start();
         let settings = gateway_settings(&operations, self.args, &self.config, paths)?;
         let traces = settings.traces.clone();
         let gateway = Gateway::new(host.clone(), settings);
@@ -124,7 +126,8 @@ impl MachineGateway<'_> {
             operations: operations.clone(),
             config: self.config,
         });
-        let watched = self.reload.clone();
+        let mut watched = self.reload.clone();
+        watched.is_watcher = true;
         let options = &self.reload.options;
         let record = GatewayRecord::new(paths, options);
         watch::watch_config_with(host, paths, options, watched);
@@ -331,7 +334,7 @@ async fn run_until_closed(
         tokio::select! {
             _ = closing.wait_for(|closing| *closing) => return,
             () = until_idle.as_mut() => return,
-            () = hang_up.notified() => output::notice(&match commands.reload().await {
+            () = hang_up.notified() => output::notice(&match commands.reload("SIGHUP").await {
                 Ok(summary) => summary,
                 Err(error) => format!("the configuration was not reloaded: {error}"),
             }),
@@ -357,6 +360,8 @@ struct Reload {
     known_secrets: Arc<Mutex<Vec<Secret>>>,
     /// Set once the gateway runs.
     running: Option<RunningGateway>,
+    /// Whether it reads a file because that has changed.
+    is_watcher: bool,
 }
 
 /// What a reload adjusts besides the host.
@@ -396,6 +401,9 @@ impl ConfigSource for Reload {
     fn accepted(&self, config: &Config) {
         if let Some(running) = &self.running {
             running.apply(&config.gateway);
+            if self.is_watcher {
+                running.operations.record_reload("", "a changed file");
+            }
         }
     }
 }
@@ -464,12 +472,14 @@ struct GatewayCommands {
 
 impl GatewayCommands {
     /// Reloads, and says in one line what has changed.
-    async fn reload(&self) -> Result<String, ConfigErrors> {
+    async fn reload(&self, by: &'static str) -> Result<String, ConfigErrors> {
         let config = self.reload.load()?;
         let needs_restart = self.reload.needs_restart(&config.gateway);
         let report = self.host.reload(config.clone()).await?;
         self.reload.accepted(&config);
-        Ok(summary(&report, needs_restart))
+        let summary = summary(&report, needs_restart);
+        self.operations.record_reload(&summary, by);
+        Ok(summary)
     }
 }
 
@@ -489,7 +499,7 @@ impl SocketCommands for GatewayCommands {
                     }
                     (_, Err(error)) => json!({ "error": error.to_string() }),
                 },
-                "reload" => match self.reload().await {
+                "reload" => match self.reload("switchboard reload").await {
                     Ok(summary) => json!({ "summary": summary }),
                     Err(error) => json!({ "error": error.to_string() }),
                 },

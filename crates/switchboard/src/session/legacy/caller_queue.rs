@@ -65,6 +65,12 @@ impl CallerQueue {
             .expect("a waiter leaves the queue only by being admitted")
     }
 
+    /// Whether another caller waits.
+    pub(super) fn has_waiting(&self) -> bool {
+        let state = self.state();
+        state.waiting.iter().any(|(_, waiter)| !waiter.is_closed())
+    }
+
     fn turn(self: &Arc<Self>) -> CallerTurn {
         CallerTurn {
             queue: Some(self.clone()),
@@ -126,6 +132,7 @@ mod tests {
         let mut late = Box::pin(turns.enter(&a));
         assert!(futures_pending(&mut other).await, "b waits for a");
         assert!(futures_pending(&mut late).await, "a does not overtake b");
+        assert!(turns.has_waiting());
         drop(first);
         assert!(
             futures_pending(&mut other).await,
@@ -136,6 +143,7 @@ mod tests {
         assert!(futures_pending(&mut late).await, "a waits for b");
         drop(inside);
         drop(late.await);
+        assert!(!turns.has_waiting());
     }
 
     #[tokio::test]
