@@ -20,6 +20,7 @@ use script::{NEVER, StartScript, SupervisedServer, connecting, offering, tool};
 
 mod eras;
 mod own;
+mod per_caller;
 mod real;
 mod script;
 
