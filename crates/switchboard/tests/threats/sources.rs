@@ -111,8 +111,7 @@ fn f32_deadlines_of_requests_connections_and_retries_do_not_read_the_wall_clock(
         ("edge/http/plain/response_head.rs", 1),
         // When the configuration was read, for display.
         ("loaded_config.rs", 1),
-        // When a server's state was entered and will be retried, for display.
-        ("lost_servers.rs", 2),
+        // In how many seconds a server is retried, for display.
         ("page/problems.rs", 1),
         // When a token was made, for display.
         ("tokens.rs", 1),
