@@ -96,8 +96,9 @@ fn f32_deadlines_of_requests_connections_and_retries_do_not_read_the_wall_clock(
         ("transport/http/status_fault.rs", 1),
     ];
     let of_gateway = [
-        // When a call began to wait, for display.
-        ("approval_queue.rs", 1),
+        // When a call began to wait, and until when it is kept, for display.
+        ("approval_queue.rs", 3),
+        ("operations.rs", 1),
         // The moment of a line of the log.
         ("audit.rs", 1),
         // When a task began and ended, for its client.
