@@ -4,22 +4,10 @@ use std::time::Duration;
 
 use switchboard_agent::driver::DriverLimits;
 use switchboard_agent::{FaultKind, HttpModel, Model, ModelSettings, ModelTurn, ModelVendor};
+use switchboard_testkit::until;
 
 use crate::driver::{ask, question, retries, usual_tools};
 use crate::server::{KEY, Reply, VendorServer};
-
-/// Long enough for a busy machine; a test that passes never waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let waiting = async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let waited = tokio::time::timeout(PATIENCE, waiting).await;
-    assert!(waited.is_ok(), "{what}: not within {PATIENCE:?}");
-}
 
 #[tokio::test]
 async fn silence_ends_at_the_idle_timeout_and_dropping_a_turn_closes_its_connection() {

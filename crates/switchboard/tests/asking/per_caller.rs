@@ -9,7 +9,7 @@ use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::event::{Event, LogLevel, NextEvent};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
-use switchboard_testkit::{Chaos, Scratch, Step, is_alive};
+use switchboard_testkit::{Chaos, Scratch, Step, is_alive, until};
 
 use crate::support::{TIMEOUT, YOLO, call, open, person, server};
 use crate::ways::{STDIO_LEGACY, STDIO_MODERN};
@@ -21,17 +21,6 @@ async fn process_of(host: &Host, who: &Arc<TestCaller>) -> u32 {
     let text = call(host, "chaos/inspect", &json!({}), who).await.unwrap();
     let seen: Value = serde_json::from_str(&text).unwrap();
     u32::try_from(seen["pid"].as_u64().unwrap()).unwrap()
-}
-
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let waited = tokio::time::timeout(TIMEOUT, async {
-        while !condition() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    });
-    waited
-        .await
-        .unwrap_or_else(|_| panic!("{what}: not within {TIMEOUT:?}"));
 }
 
 fn inspecting(scratch: &Scratch) -> String {
