@@ -47,7 +47,7 @@ pub(crate) struct Options {
     /// The runtime of every contestant has one thread, or one for each core.
     pub(crate) multi_thread: bool,
     pub(crate) era: Era,
-    /// Which cores the two sides run on, in `stdio` and `http`.
+    /// Which cores the two sides run on, in `stdio`, `http` and `gateway`.
     pub(crate) pin: Pin,
     /// How the server answers in `http`; `None` for both ways in turn.
     pub(crate) answers: Option<Answers>,

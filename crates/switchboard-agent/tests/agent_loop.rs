@@ -17,7 +17,7 @@ use switchboard_agent::{
     StopReason, TurnContext, TurnDelta, TurnEvent, UserMessage,
 };
 use switchboard_host_testkit::TestCaller;
-use switchboard_testkit::{Chaos, Entry, Scratch, Step};
+use switchboard_testkit::{Chaos, Entry, Scratch, Step, until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -238,9 +238,7 @@ async fn calls_beyond_a_limit_are_not_made() {
 }
 
 async fn until_exists(file: &Path) {
-    while !file.exists() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the server has begun", || file.exists()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -162,13 +162,15 @@ impl Signals {
     }
 
     async fn next(&mut self) -> Code {
-        tokio::select! {
+        let code = tokio::select! {
             _ = self.interrupt.recv() => Code::Interrupted,
             () = CTRL_C_PRESSED.notified() => Code::Interrupted,
             _ = self.terminate.recv() => Code::Terminated,
             _ = self.quit.recv() => Code::Quit,
             Some(_) = recv(self.hangup.as_mut()) => Code::HungUp,
-        }
+        };
+        tracing::debug!("received a signal: {code:?}");
+        code
     }
 
     /// The next signal other than Ctrl-C.

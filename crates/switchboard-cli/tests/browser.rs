@@ -14,7 +14,7 @@ mod client;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,10 +23,11 @@ use base64::prelude::BASE64_STANDARD;
 use client::{Gateway, PATIENCE, request};
 use serde_json::{Value, json};
 use support::PROGRAM;
+use switchboard_testkit::KilledOnDrop;
 
 /// A browser with its driver.
 struct Browser {
-    driver: Child,
+    _driver: KilledOnDrop,
     port: u16,
     session: String,
     _profile: tempfile::TempDir,
@@ -47,7 +48,7 @@ impl Browser {
         });
         let profile = tempfile::tempdir().unwrap();
         let mut browser = Self {
-            driver,
+            _driver: KilledOnDrop(driver),
             port: port.unwrap(),
             session: String::new(),
             _profile: profile,
@@ -230,8 +231,6 @@ impl Drop for Browser {
                 &Value::Null,
             );
         }
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
     }
 }
 

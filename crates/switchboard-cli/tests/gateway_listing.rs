@@ -5,15 +5,15 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 use support::Home;
-use switchboard_testkit::{Chaos, Step};
+use switchboard_testkit::{Chaos, KilledOnDrop, Step};
 
 /// The program with a client at its standard streams.
 struct Served {
-    child: Child,
+    _child: KilledOnDrop,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     last_id: u64,
@@ -31,7 +31,7 @@ impl Served {
         let mut served = Self {
             stdin: child.stdin.take().unwrap(),
             stdout: BufReader::new(child.stdout.take().unwrap()),
-            child,
+            _child: KilledOnDrop(child),
             last_id: 0,
         };
         served.request(
@@ -83,13 +83,6 @@ impl Served {
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         self.request("tools/call", params)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -530,20 +530,22 @@ fn f19_a_signal_during_a_token_refresh_does_not_lose_the_login() {
         let before = server.seen_at("/as1/token").len();
         server.end_tokens();
         server.set(|terms| terms.holds_tokens = true);
-        let child = home.command(&["call", "guarded/whoami"]).spawn().unwrap();
+        let mut command = home.command(&["-vv", "call", "guarded/whoami"]);
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(
             wait_until(PATIENCE, || server.seen_at("/as1/token").len() > before),
             "the token is being exchanged"
         );
         for signal in signals {
             kill(Pid::from_raw(child.id().try_into().unwrap()), *signal).unwrap();
-            // Time to act on it. A busy machine that needs longer makes this test weaker, and never
-            // fail.
-            std::thread::sleep(Duration::from_millis(300));
+            let mut lines = lines.by_ref().map(Result::unwrap);
+            assert!(lines.any(|line| line.contains("received a signal")));
         }
         server.set(|terms| terms.holds_tokens = false);
-        let ended = child.wait_with_output().unwrap();
-        assert_eq!(ended.status.code(), Some(code), "{ended:?}");
+        let said: Vec<_> = lines.map(Result::unwrap).collect();
+        let ended = child.wait().unwrap();
+        assert_eq!(ended.code(), Some(code), "{said:#?}");
         assert_eq!(
             home.run(&["call", "guarded/whoami"]).stdout,
             "somebody\n",

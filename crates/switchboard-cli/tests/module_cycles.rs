@@ -28,6 +28,33 @@ fn no_two_modules_of_a_library_crate_depend_on_each_other() {
     );
 }
 
+/// The front pages of these crates say that their modules are listed from the bottom up.
+#[test]
+fn no_module_of_a_crate_that_is_listed_from_the_bottom_up_uses_a_later_one() {
+    let (mut ordered, mut unexpected) = (Vec::new(), String::new());
+    for folder in library_crates() {
+        let src = folder.join("src");
+        let text = std::fs::read_to_string(src.join("lib.rs")).unwrap();
+        if !text.contains("from the bottom up") {
+            continue;
+        }
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let modules = modules_in_order(&text);
+        let place_of = |module: &String| modules.iter().position(|other| other == module);
+        for ((from, to), place) in uses_of(&src) {
+            if place_of(&to) > place_of(&from) {
+                unexpected +=
+                    &format!("{name}: {from} uses {to}, which is listed later: {place}\n");
+            }
+        }
+        ordered.push(name);
+    }
+    ordered.sort();
+    let expected = ["switchboard", "switchboard-agent", "switchboard-gateway"];
+    assert_eq!(ordered, expected);
+    assert_eq!(unexpected, "");
+}
+
 #[test]
 fn a_path_from_the_crate_root_is_a_use() {
     let roots = BTreeMap::from([("Host".to_owned(), "host".to_owned())]);
@@ -105,6 +132,17 @@ fn uses_of(src: &Path) -> Uses {
         }
     }
     uses
+}
+
+/// The modules that `lib.rs` declares, in its order.
+fn modules_in_order(text: &str) -> Vec<&str> {
+    let declared = text.lines().filter_map(|line| line.strip_suffix(';'));
+    let words = declared.map(|line| line.rsplit_once("mod "));
+    words
+        .flatten()
+        .filter(|(visibility, _)| ["", "pub ", "pub(crate) "].contains(visibility))
+        .map(|(_, module)| module)
+        .collect()
 }
 
 /// The module of each name that `lib.rs` re-exports.

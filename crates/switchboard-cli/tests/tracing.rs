@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use client::{Gateway, PATIENCE, modern, request};
 use otlp::Span;
+use switchboard_testkit::KilledOnDrop;
 
 /// A client that speaks HTTP by hand.
 #[allow(dead_code)]
@@ -351,7 +352,7 @@ struct Collector {
     spans: Receiver<Vec<Span>>,
     taken: std::cell::RefCell<Vec<Span>>,
     /// A real collector, which passes everything on to this one.
-    between: Option<Child>,
+    between: Option<KilledOnDrop>,
 }
 
 impl Collector {
@@ -391,7 +392,7 @@ impl Collector {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        self.between = Some(between.unwrap());
+        self.between = Some(KilledOnDrop(between.unwrap()));
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(http).is_err() {
             assert!(Instant::now() < deadline, "the collector does not listen");
@@ -435,15 +436,6 @@ impl Collector {
         let both = [otlp::SERVER, otlp::CLIENT];
         let spans = self.until(|spans| both.iter().all(|kind| find(spans, *kind).is_some()));
         both.map(|kind| find(&spans, kind).unwrap())
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        if let Some(between) = &mut self.between {
-            let _ = between.kill();
-            let _ = between.wait();
-        }
     }
 }
 

@@ -120,9 +120,6 @@ mod suspended;
 /// Calls that have become tasks.
 mod client_tasks;
 
-/// Skills of the servers.
-mod skills;
-
 /// Which clients are subscribed to which resources.
 mod subscriptions;
 
@@ -134,6 +131,9 @@ mod gateway_state;
 
 /// The record of a request that the gateway makes for another one.
 mod sent_request;
+
+/// Skills of the servers.
+mod skills;
 
 /// Detection of gateways that are connected in a circle.
 mod gateway_loop;

@@ -119,7 +119,8 @@ pub use fault_proxy::{Fault, FaultProxy, Plan, Traffic};
 pub use login::{LoginRequest, LoginServer, LoginTerms};
 pub use outside::{outside_data, skipped};
 pub use processes::{
-    Process, descendants_with_env, is_alive, peak_rss_bytes, rss_bytes, wait_until,
+    KilledOnDrop, Process, descendants_with_env, is_alive, peak_rss_bytes, rss_bytes, until,
+    wait_until,
 };
 pub use program::{Launch, program};
 pub use record::{Passed, Record};

@@ -1,9 +1,11 @@
-//! Reads the process table, and polls for changes of other processes.
+//! Reads the process table, polls for changes of other processes, and ends child processes.
 //!
 //! In a container orphans may never be reaped, so a process in state `Z` counts as dead. Linux only:
 //! it reads `/proc`.
 
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// A process that is alive.
@@ -74,6 +76,52 @@ pub fn wait_until(deadline: Duration, mut condition: impl FnMut() -> bool) -> bo
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(25));
+    }
+}
+
+/// How long [`until`] waits: long enough for a busy machine; a test that passes never waits so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Polls in an async test until the condition holds. For what has no event to await: other processes,
+/// and the records of servers.
+///
+/// # Panics
+///
+/// After two minutes, with what was waited for.
+pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{what}: not within {PATIENCE:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A child process that is killed and reaped when this is dropped, also by a test that fails.
+#[derive(Debug)]
+pub struct KilledOnDrop(pub Child);
+
+impl Deref for KilledOnDrop {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for KilledOnDrop {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -14,6 +14,8 @@ use switchboard::launch::Launcher;
 use switchboard::session::RequestFault;
 use switchboard::{Host, HostBuilder};
 use switchboard_host_testkit::TestCaller;
+#[cfg(feature = "http")]
+use switchboard_testkit::KilledOnDrop;
 use switchboard_testkit::{Entry, Launch, Passed, Scratch, program, wait_until};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -264,7 +266,10 @@ async fn a_task_without_a_result_reports_why_in_both_eras() {
 
 /// The demo server by URL, ended with the test.
 #[cfg(feature = "http")]
-struct Served(std::process::Child, String);
+struct Served {
+    _process: KilledOnDrop,
+    address: String,
+}
 
 #[cfg(feature = "http")]
 impl Served {
@@ -273,25 +278,20 @@ impl Served {
         let launch = Launch::new(program("switchboard-demo"))
             .arg("--http")
             .arg("127.0.0.1:0");
-        let mut child = launch
-            .command()
+        let mut command = launch.command();
+        let command = command
             .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(std::process::Stdio::piped());
+        let mut child = KilledOnDrop(command.spawn().unwrap());
         let mut line = String::new();
         std::io::BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
             .unwrap();
-        Self(child, format!("http://{}", line.trim_end()))
-    }
-}
-
-#[cfg(feature = "http")]
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        assert!(!line.is_empty(), "the demo server prints its address");
+        Self {
+            _process: child,
+            address: format!("http://{}", line.trim_end()),
+        }
     }
 }
 
@@ -301,7 +301,10 @@ impl Drop for Served {
 async fn a_task_is_followed_asked_and_cancelled_over_http_too() {
     let served = Served::start();
     let entry = |(name, path, more): (&str, &str, &str)| {
-        format!("[servers.{name}]\nurl = \"{}{path}\"\n{more}\n", served.1)
+        format!(
+            "[servers.{name}]\nurl = \"{}{path}\"\n{more}\n",
+            served.address
+        )
     };
     let entries = [
         ("modern", "/mcp", "protocol = \"modern\""),

@@ -17,7 +17,7 @@ use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
-use switchboard_testkit::{Chaos, Record, Scratch, Step};
+use switchboard_testkit::{Chaos, Record, Scratch, Step, wait_until};
 
 #[path = "threats/answers.rs"]
 mod answers;

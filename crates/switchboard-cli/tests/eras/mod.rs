@@ -1,10 +1,10 @@
 //! Servers of both eras whose handlers ask in the legacy way, made with Python's SDK and with FastMCP.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
-use switchboard_testkit::{Entry, Launch};
+use switchboard_testkit::{Entry, KilledOnDrop, Launch};
 
 use super::support::TerminalOutput;
 use super::{Real, servers};
@@ -143,16 +143,7 @@ fn an_entry_that_dictates_the_era_leaves_the_others_alone() {
 }
 
 /// A server that listens, and ends with its test.
-struct Listening(Child);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn listening(launch: &Launch, more: &[&str]) -> (Listening, String) {
+fn listening(launch: &Launch, more: &[&str]) -> (KilledOnDrop, String) {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -175,7 +166,8 @@ fn listening(launch: &Launch, more: &[&str]) -> (Listening, String) {
     assert!(child.try_wait().unwrap().is_none(), "{said:?}");
     // The output is read to the end, so that the server never blocks on it.
     std::thread::spawn(move || lines.count());
-    (Listening(child), format!("http://127.0.0.1:{port}/mcp"))
+    let address = format!("http://127.0.0.1:{port}/mcp");
+    (KilledOnDrop(child), address)
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub(crate) fn library_crates() -> impl Iterator<Item = PathBuf> {
 
 /// Whether a source file holds tests.
 pub(crate) fn is_test(path: &Path) -> bool {
-    path.iter()
+    // The workspace itself may be in a folder of that name.
+    let inner = path.strip_prefix(root()).unwrap_or(path);
+    inner
+        .iter()
         .any(|part| part == "tests" || part == "tests.rs")
 }

@@ -335,4 +335,13 @@ fn p9_status_shows_the_reason_of_each_state() {
             .contains("\n  History: connecting\n  History: ready, legacy 2025-11-25\n"),
         "{ran:?}"
     );
+
+    let dies = good().on_start([Step::Exit(7)]);
+    fixture.configure(&[fixture.entry("one", dies)]);
+    let document = fixture.home.run(&["-v", "status", "--json"]).json();
+    let failure = "backoff after failure 1: exited with status 7 before the handshake was complete";
+    assert_eq!(
+        document["servers"][0]["history"],
+        json!(["connecting", failure])
+    );
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
-use switchboard_testkit::program;
+use switchboard_testkit::{KilledOnDrop, program};
 use tempfile::TempDir;
 
 /// The program under test: the one built beside the test, or another that was named when the test
@@ -24,7 +24,7 @@ const SCREEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The demo server on HTTP; ends with the test.
 pub struct DemoServer {
-    child: std::process::Child,
+    child: KilledOnDrop,
     /// `http://127.0.0.1:PORT`.
     pub address: String,
 }
@@ -37,7 +37,7 @@ impl DemoServer {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
+        let mut child = KilledOnDrop(command.spawn().unwrap());
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
@@ -45,14 +45,6 @@ impl DemoServer {
         assert!(!line.is_empty(), "the demo server prints its address");
         let address = format!("http://{}", line.trim_end());
         Self { child, address }
-    }
-}
-
-impl Drop for DemoServer {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The gemini dialect: the document's view, its words, its flags.
 
 use serde_json::json;
-use switchboard_testkit::{Chaos, Launch, Step};
+use switchboard_testkit::{Chaos, Entry, Launch, Step};
 
 use crate::fixture::{Fixture, entry, gemini, good};
 use crate::support::ProgramOutput;
@@ -582,39 +582,38 @@ fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_fo
     }
 }
 
-/// S2-64: a variable that is not set is the empty text, and there is a warning that names it.
+/// S2-64, C8: a variable that is not set is the empty text, and a warning names it, in a file of
+/// gemini and in a native one.
 #[test]
-fn s2_64_an_unset_variable_is_warned_about_by_name_and_field() {
-    let fixture = Fixture::new();
+fn s2_64_c8_an_unset_variable_is_warned_about_by_name_server_and_field() {
+    let mut fixture = Fixture::new();
+    fixture.set("GIVEN", "here");
     let launch = Chaos::new().tool("look", Step::Inspect).launch();
     let mut server = entry(&launch);
     server["env"] = json!({ "A": "<$GONE>", "B": "${GIVEN}", "C": "$GONE" });
-    fixture.write("settings.json", &gemini(json!({ "x": server })));
-    let file = fixture.home.path("settings.json").display().to_string();
-    let mut command = fixture.home.command(&[
-        "-c",
-        &file,
-        "--dialect",
-        "gemini",
-        "call",
-        "x/look",
-        "--yes",
-        "--json",
-    ]);
-    let ran = ProgramOutput::of(&command.env("GIVEN", "here").output().unwrap());
-    assert_eq!(
-        (ran.code, ran.stderr.as_str()),
-        (
-            Some(0),
-            "server \"x\": GONE is not set, and is left out of env.A\nserver \"x\": GONE is not set; env.C is empty\n"
-        ),
-        "{ran:?}"
-    );
-    let received = &ran.json()["structuredContent"]["environment"];
-    assert_eq!(
-        json!(["A", "B", "C"].map(|name| &received[name])),
-        json!(["<>", "here", ""])
-    );
+    let gemini = fixture.write("settings.json", &gemini(json!({ "x": server })));
+    let env = "env = { A = '<${GONE}>', B = '${GIVEN}', C = '${GONE}' }\n";
+    let native = Entry::new("x", &launch).render() + env;
+    let native = fixture.write("own.toml", &native);
+    for (file, dialect) in [(gemini, "gemini"), (native, "native")] {
+        let file = file.display().to_string();
+        let given = ["-c", &file, "--dialect", dialect];
+        let call = ["call", "x/look", "--yes", "--json"];
+        let ran = fixture.run(&[&given[..], &call].concat());
+        assert_eq!(
+            (ran.code, ran.stderr.as_str()),
+            (
+                Some(0),
+                "server \"x\": GONE is not set, and is left out of env.A\nserver \"x\": GONE is not set; env.C is empty\n"
+            ),
+            "{ran:?}"
+        );
+        let received = &ran.json()["structuredContent"]["environment"];
+        assert_eq!(
+            json!(["A", "B", "C"].map(|name| &received[name])),
+            json!(["<>", "here", ""])
+        );
+    }
 }
 
 /// S2-62: an entry without any of the three is that server's fault alone.

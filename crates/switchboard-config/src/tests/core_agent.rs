@@ -335,7 +335,7 @@ fn s0_11_headers_are_custom_and_s0_12_expand_env_placeholders() {
     );
 }
 
-/// Every entry is checked when the file is loaded, and all errors are reported at once.
+/// C12: every entry is checked when the file is loaded, and all errors are reported at once.
 #[test]
 fn s0_13_validation_runs_at_load_and_one_wrong_entry_is_fatal() {
     let text = r#"{"servers": {

@@ -141,25 +141,28 @@ fn omitted_fields_have_their_defaults() {
     assert_eq!(config.naming, Style::Mcp);
 }
 
+/// C10: the limits of a call adjust each other; that of connecting is separate from both.
 #[test]
-fn c10_a_configured_timeout_adjusts_the_default_of_the_other() {
-    let check = |written: &str, call_seconds: u64, max_seconds: u64| {
+fn c10_connecting_and_calling_have_separate_limits_and_one_of_a_call_adjusts_the_other() {
+    let check = |written: &str, connect: u64, call_seconds: u64, max_seconds: u64| {
         let (_folder, config) = load_files(&[(
             "user.toml",
             Scope::User,
             &format!("[servers.x]\ncommand = 'x'\n{written}\n"),
         )]);
-        let Timeouts { call, call_max, .. } = config.servers[0].timeouts;
-        assert_eq!(
-            (call.as_secs(), call_max.as_secs()),
-            (call_seconds, max_seconds),
-            "{written}"
-        );
+        let expected = Timeouts {
+            connect: Duration::from_secs(connect),
+            call: Duration::from_secs(call_seconds),
+            call_max: Duration::from_secs(max_seconds),
+        };
+        assert_eq!(config.servers[0].timeouts, expected, "{written}");
     };
-    check("", 60, 600);
-    check("call_timeout = '30m'", 1800, 1800);
-    check("call_timeout_max = '10s'", 10, 10);
-    check("call_timeout = '5s'\ncall_timeout_max = '5s'", 5, 5);
+    check("", 30, 60, 600);
+    check("connect_timeout = '5s'", 5, 60, 600);
+    check("connect_timeout = '20m'", 1200, 60, 600);
+    check("call_timeout = '30m'", 30, 1800, 1800);
+    check("call_timeout_max = '10s'", 30, 10, 10);
+    check("call_timeout = '5s'\ncall_timeout_max = '5s'", 30, 5, 5);
 }
 
 #[test]

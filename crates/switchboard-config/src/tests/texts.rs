@@ -301,6 +301,7 @@ fn syntax_of_other_programs_is_warned_about() {
     );
 }
 
+/// C12: a file that does not parse is fatal, and so is a wrong entry of a native file.
 #[test]
 fn all_errors_of_a_file_are_reported_at_once_with_syntax_errors() {
     check(

@@ -7,17 +7,17 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use switchboard_testkit::{Launch, wait_until};
+use switchboard_testkit::{KilledOnDrop, Launch, wait_until};
 
 /// Generous: it only ends tests that have failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Talk {
-    pub(crate) child: Child,
+    pub(crate) child: KilledOnDrop,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
 }
@@ -50,7 +50,7 @@ impl Talk {
         });
         Self {
             stdin: child.stdin.take(),
-            child,
+            child: KilledOnDrop(child),
             lines,
         }
     }
@@ -109,12 +109,5 @@ impl Talk {
             .read_to_end(&mut bytes)
             .unwrap();
         bytes
-    }
-}
-
-impl Drop for Talk {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -69,7 +69,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::catalog::{PromptDefinition, ToolDefinition};
+    use crate::catalog::{
+        PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition,
+    };
     use crate::config::{Dialect, Endpoint, Source, StdioEndpoint};
     use crate::name::{ServerName, ToolName};
     use crate::wire::RawJson;
@@ -100,6 +102,22 @@ mod tests {
         }
     }
 
+    fn resource() -> Offerings {
+        let raw = RawJson::from_value(&serde_json::json!({"name": "r", "uri": "a:b"}));
+        Offerings {
+            resources: vec![Arc::new(ResourceDefinition::parse(&raw).unwrap())],
+            ..Offerings::default()
+        }
+    }
+
+    fn template() -> Offerings {
+        let raw = RawJson::from_value(&serde_json::json!({"name": "t", "uriTemplate": "a:{b}"}));
+        Offerings {
+            templates: vec![Arc::new(TemplateDefinition::parse(&raw).unwrap())],
+            ..Offerings::default()
+        }
+    }
+
     fn check(config: &ServerConfig, offerings: &Offerings, closed: Option<&str>) {
         let decision = check_offerings(config, false, offerings);
         let expected = closed.map_or(Ok(()), |fact| {
@@ -121,6 +139,8 @@ mod tests {
         );
         check(&native, &tool("t"), None);
         check(&native, &prompt(), None);
+        check(&native, &resource(), None);
+        check(&native, &template(), None);
         let withheld = vec![(ToolName::new("odd"), "its schema is no object".to_owned())];
         check(
             &native,

@@ -20,6 +20,7 @@ use script::{NEVER, StartScript, SupervisedServer, connecting, offering, tool};
 
 mod eras;
 mod own;
+mod per_caller;
 mod real;
 mod script;
 
@@ -690,6 +691,22 @@ async fn c13_a_server_that_offers_nothing_is_closed_until_its_next_use() {
     supervised.handle.restart().await;
     supervised.handle.wait_until_settled().await;
     assert_eq!(supervised.starts(), 4);
+}
+
+/// However long it is idle.
+#[tokio::test(start_paused = true)]
+async fn s2_34_a_gemini_server_with_a_tool_stays_connected_while_nothing_uses_it() {
+    let script = StartScript {
+        offers: tool("t"),
+        ..StartScript::default()
+    };
+    let store = Arc::new(MemoryStore::default());
+    let gemini = |config: &mut ServerConfig| config.dialect = Dialect::Gemini;
+    let supervised = SupervisedServer::of(gemini, connecting(), [script], store);
+    supervised.until_ready().await;
+    sleep(24 * LONG).await;
+    assert!(!supervised.session().is_closed());
+    assert_eq!((supervised.starts(), supervised.alive()), (1, 1));
 }
 
 /// S0-29, S2-65: a server that cannot be started fails at once and is tried again by each call,

@@ -9,7 +9,7 @@ use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::event::{Event, LogLevel, NextEvent};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
-use switchboard_testkit::{Chaos, Scratch, Step, is_alive};
+use switchboard_testkit::{Chaos, Scratch, Step, is_alive, until};
 
 use crate::support::{TIMEOUT, YOLO, call, open, person, server};
 use crate::ways::{STDIO_LEGACY, STDIO_MODERN};
@@ -21,17 +21,6 @@ async fn process_of(host: &Host, who: &Arc<TestCaller>) -> u32 {
     let text = call(host, "chaos/inspect", &json!({}), who).await.unwrap();
     let seen: Value = serde_json::from_str(&text).unwrap();
     u32::try_from(seen["pid"].as_u64().unwrap()).unwrap()
-}
-
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let waited = tokio::time::timeout(TIMEOUT, async {
-        while !condition() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    });
-    waited
-        .await
-        .unwrap_or_else(|_| panic!("{what}: not within {TIMEOUT:?}"));
 }
 
 fn inspecting(scratch: &Scratch) -> String {
@@ -110,21 +99,31 @@ async fn a_changed_entry_applies_to_the_callers_own_connections_too() {
     host.stop().await;
 }
 
-/// P1: the number of processes is limited; the session that was idle for longest is evicted.
+/// P3: the number of processes is limited; the session that was idle for longest is evicted.
 #[tokio::test(flavor = "multi_thread")]
-async fn p1_callers_beyond_the_limit_evict_the_longest_idle_session() {
+async fn p3_callers_beyond_the_limit_evict_the_longest_idle_session() {
     let scratch = Scratch::new();
     let host = open(&scratch, &inspecting(&scratch)).await;
-    let first = person("first").arc();
-    let pid = process_of(&host, &first).await;
-    for number in 0..32 {
-        process_of(&host, &person(&format!("caller-{number}")).arc()).await;
+    let callers: Vec<_> = (0..33)
+        .map(|number| person(&format!("caller-{number}")).arc())
+        .collect();
+    let (last, before) = callers.split_last().unwrap();
+    let mut pids = Vec::new();
+    for caller in before {
+        pids.push(process_of(&host, caller).await);
     }
+    assert_eq!(process_of(&host, &callers[0]).await, pids[0], "it is kept");
+    process_of(&host, last).await;
     assert_eq!(server(&host).own_sessions(), 32);
-    until("the first one's process ends", || !is_alive(pid as i32)).await;
+    until("the process of the second ends", || {
+        !is_alive(pids[1] as i32)
+    })
+    .await;
+    let alive: Vec<bool> = pids.iter().map(|pid| is_alive(*pid as i32)).collect();
+    assert_eq!(alive.iter().filter(|alive| !**alive).count(), 1);
     assert_ne!(
-        process_of(&host, &first).await,
-        pid,
+        process_of(&host, &callers[1]).await,
+        pids[1],
         "it comes again with a new one"
     );
     host.stop().await;

@@ -1,9 +1,9 @@
 //! The demo server on every transport and in both eras. A transport is one more row.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use switchboard_testkit::program;
+use switchboard_testkit::{KilledOnDrop, program};
 
 /// One transport and era.
 pub(crate) struct Way {
@@ -17,7 +17,7 @@ pub(crate) struct Way {
 pub(crate) struct Reached {
     /// The start of its entry, as TOML.
     pub(crate) entry: String,
-    _listening: Option<Listening>,
+    _listening: Option<KilledOnDrop>,
 }
 
 impl Way {
@@ -81,38 +81,27 @@ fn stdio(era: &str) -> Reached {
 }
 
 fn http(options: &[&str], path: &str, transport: &str) -> Reached {
-    let (listening, address) = Listening::start(options);
+    let (server, address) = listening(options);
     let entry = format!("url = \"http://{address}/{path}\"\ntransport = \"{transport}\"\n");
     Reached {
         entry,
-        _listening: Some(listening),
+        _listening: Some(server),
     }
 }
 
-/// A demo server on HTTP; ended when dropped.
-struct Listening(Child);
-
-impl Listening {
-    fn start(options: &[&str]) -> (Self, String) {
-        let mut command = Command::new(program("switchboard-demo"));
-        command
-            .args(["--http", "127.0.0.1:0"])
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let stdout = child.stdout.take().unwrap();
-        let listening = Self(child);
-        let mut address = String::new();
-        BufReader::new(stdout).read_line(&mut address).unwrap();
-        (listening, address.trim().to_owned())
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        // The process may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A demo server on HTTP, and its address.
+fn listening(options: &[&str]) -> (KilledOnDrop, String) {
+    let mut command = Command::new(program("switchboard-demo"));
+    command
+        .args(["--http", "127.0.0.1:0"])
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let mut child = KilledOnDrop(command.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(!line.is_empty(), "the demo server prints its address");
+    (child, line.trim_end().to_owned())
 }

@@ -13,6 +13,7 @@ use switchboard::store::{MemoryStore, Store};
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_host_testkit::TestCaller;
+use switchboard_testkit::until;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -104,12 +105,7 @@ async fn until_listed_as(host: &Host, tool: &str, description: &str) {
         let tool = catalog.resolve(&format!("peer/{tool}")).unwrap();
         tool.definition.raw.as_str().contains(&listed)
     };
-    let waited = tokio::time::timeout(TIMEOUT, async {
-        while !is_listed() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    });
-    waited.await.unwrap();
+    until("the new definition is listed", is_listed).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

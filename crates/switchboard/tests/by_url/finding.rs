@@ -36,7 +36,7 @@ async fn handshakes(peer: &Peer, store: &Arc<dyn Store>, expected: Found) -> Vec
         .collect()
 }
 
-/// F21: modern, then legacy, then HTTP+SSE; the next time only what worked is tried.
+/// F21, C5: modern, then legacy, then HTTP+SSE; the next time only what worked is tried.
 #[tokio::test]
 async fn f21_the_transport_and_era_of_a_url_are_detected_and_remembered() {
     let cases: [(Kind, Found, &[&str], &[&str]); 5] = [

@@ -79,6 +79,7 @@ async fn f14_a_burst_of_changes_causes_few_listings_and_a_new_definition_needs_a
     check(Era::Modern).await;
 }
 
+/// F16: more than 20,000 items are an error.
 #[tokio::test]
 async fn f15_t28_an_endless_list_is_an_error_and_not_a_loop() {
     let check = async |server: Chaos, pages: usize, fact: &str| {

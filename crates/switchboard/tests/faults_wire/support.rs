@@ -16,6 +16,7 @@ use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
+pub(crate) use switchboard_testkit::until;
 use switchboard_testkit::{Chaos, Entry, Launch, Record, Scratch, program};
 
 /// The longest that any step may take, on a busy machine.
@@ -194,15 +195,6 @@ pub(crate) fn assert_on_time(took: Duration, deadline: Duration, what: &str) {
         took >= deadline && took <= deadline + ALLOWANCE,
         "{what} took {took:?} with a deadline of {deadline:?}"
     );
-}
-
-/// Polls for changes of another process; events of this one are awaited.
-pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// Runs the test of this name in a process of its own, to measure its memory. True in that process.

@@ -1,13 +1,12 @@
 //! Tests of failed and broken connections, each with its own message; and of proxies.
 
-use std::time::Duration;
-
 use switchboard::config::Protocol;
 use switchboard::session::{OpenFault, RequestFault, Session};
 use switchboard::transport::TransportFault;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
+use crate::peer::bind_without_listening;
 use crate::support::*;
 
 /// The error of opening a session at this URL.
@@ -18,9 +17,8 @@ async fn fault(url: &str) -> String {
 
 #[tokio::test]
 async fn f24_a_refused_connection_is_reported() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let place = listener.local_addr().unwrap();
-    drop(listener);
+    let socket = bind_without_listening(([127, 0, 0, 1], 0).into());
+    let place = socket.local_addr().unwrap();
     assert_eq!(
         fault(&format!("http://{place}/")).await,
         format!("{place} refused the connection (is the server running?)")
@@ -100,14 +98,7 @@ async fn f24_a_broken_exchange_is_lost_and_an_unsent_request_is_not_sent() {
         "{fault}"
     );
     let port = peer.port;
-    drop(peer);
-    // The listener is dropped with its task.
-    while tokio::net::TcpStream::connect(("127.0.0.1", port))
-        .await
-        .is_ok()
-    {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let _refusing = peer.refuse_connections().await;
     let fact = format!("127.0.0.1:{port} refused the connection (is the server running?)");
     assert_eq!(
         outcome(read(&session, "a:b")).await,

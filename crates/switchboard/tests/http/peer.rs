@@ -2,10 +2,11 @@
 //! test sends.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -59,6 +60,14 @@ impl Peer {
             asked,
             accepting,
         }
+    }
+
+    /// Accepts no more connections: the port refuses them while the socket is kept.
+    pub(crate) async fn refuse_connections(mut self) -> TcpSocket {
+        self.accepting.abort();
+        // The listener is dropped with its task.
+        let _ = (&mut self.accepting).await;
+        bind_without_listening(SocketAddr::from(([127, 0, 0, 1], self.port)))
     }
 
     pub(crate) fn url(&self) -> String {
@@ -206,6 +215,15 @@ impl ReceivedRequest {
             .await
             .expect("the connection is closed");
     }
+}
+
+/// A socket that nobody can connect to, while no other test gets its port.
+pub(crate) fn bind_without_listening(address: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    // Connections of an earlier listener may still be open.
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind(address).unwrap();
+    socket
 }
 
 async fn serve(mut stream: TcpStream, asks: mpsc::UnboundedSender<ReceivedRequest>) {

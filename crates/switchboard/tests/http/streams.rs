@@ -383,7 +383,11 @@ async fn f26_a_silent_stream_is_reopened() {
     );
     session.list_changed().await;
     tokio::time::pause();
+    let silent_since = tokio::time::Instant::now();
     asked.closed_eventually().await;
+    // It was silent for a moment before the clock was paused.
+    let silent_for = silent_since.elapsed().as_secs();
+    assert!((290..=300).contains(&silent_for), "{silent_for}");
     tokio::time::resume();
     let asked = peer.expect_line("GET /mcp").await;
     assert_eq!(asked.header("last-event-id"), Some("g-1"));

@@ -179,9 +179,8 @@ async fn t9_a_grant_that_is_revoked_while_it_is_stored_is_gone_in_the_next_run()
         let (host, call) = (host.clone(), call("s/t", &caller));
         async move { host.call_with(call).await.map(drop) }
     });
-    while !store.has_begun.load(Ordering::Acquire) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let has_begun = || store.has_begun.load(Ordering::Acquire);
+    assert!(wait_until(TIMEOUT, has_begun), "the grant is being stored");
     let tools = [tool_of(&host)];
     let mut revoking = Box::pin(host.revoke(&tools));
     // It waits for the write; if it did not, it would have ended by now.

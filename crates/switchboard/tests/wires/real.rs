@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 use person::{OFFERS, person};
 use serde_json::{Value, json};
-use server::{Behind, Kind, Place, Served, Traits, reach};
+use server::{Behind, Kind, Place, Traits, reach};
 use switchboard::call::Call;
 use switchboard::caller::Caller;
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
 use switchboard::server::State;
 use switchboard::{Host, HostBuilder};
-use switchboard_testkit::{Entry, Launch, Scratch};
+use switchboard_testkit::{Entry, KilledOnDrop, Launch, Scratch};
 use table::Cell::{NotOffered, Run};
 use table::{Cell, Era, Wire, run};
 
@@ -116,7 +116,7 @@ fn launch(name: &str) -> Option<Launch> {
 }
 
 /// `server-everything` on an HTTP transport, listening.
-fn listening(launch: Launch, mode: &str) -> (u16, Served) {
+fn listening(launch: Launch, mode: &str) -> (u16, KilledOnDrop) {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -138,7 +138,7 @@ fn listening(launch: Launch, mode: &str) -> (u16, Served) {
     assert!(child.try_wait().unwrap().is_none(), "{text:?}");
     // Drained, so that it never blocks.
     std::thread::spawn(move || lines.count());
-    (port, Served(child))
+    (port, KilledOnDrop(child))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -340,7 +340,7 @@ async fn python_servers_that_ask_in_the_older_way_are_answered_over_http() {
             .collect();
         assert!(child.try_wait().unwrap().is_none(), "{text:?}");
         std::thread::spawn(move || lines.count());
-        let _served = Served(child);
+        let _server = KilledOnDrop(child);
         let (host, _scratch) = undictated(&format!(
             "[servers.it]\nurl = \"http://127.0.0.1:{port}/mcp\"\n"
         ))

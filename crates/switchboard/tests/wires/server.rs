@@ -1,13 +1,13 @@
 //! The servers of the table: how each is started and connected, and what it offers.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
 use switchboard::{Host, HostBuilder};
 use switchboard_demo::{Demo, HttpEdge, HttpOptions};
-use switchboard_testkit::{Entry, Launch, Scratch, program};
+use switchboard_testkit::{Entry, KilledOnDrop, Launch, Scratch, program};
 
 use super::person::OFFERS;
 use super::table::{Era, Wire};
@@ -110,17 +110,7 @@ pub(crate) enum Behind {
     /// The host started it itself.
     Host,
     Edge(HttpEdge),
-    Process(Served),
-}
-
-/// A process that ends with its test.
-pub(crate) struct Served(pub(crate) Child);
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    Process(KilledOnDrop),
 }
 
 pub(crate) async fn demo(wire: Wire, era: Era) -> Reached {
@@ -166,7 +156,7 @@ pub(crate) async fn rmcp(wire: Wire, era: Era) -> Reached {
                 .unwrap();
             (
                 Place::Url(format!("http://{}/mcp", address.trim_end())),
-                Behind::Process(Served(child)),
+                Behind::Process(KilledOnDrop(child)),
             )
         }
     };

@@ -21,20 +21,34 @@ use crate::wire::{Outgoing, RawJson, parse};
 struct InProcessServer {
     tools: Mutex<Vec<&'static str>>,
     /// The receiver of the newest connection.
-    inbound: Mutex<Option<Arc<dyn Inbound>>>,
+    newest: Mutex<Option<Arc<dyn Inbound>>>,
 }
 
-struct InProcessTransport(Arc<InProcessServer>);
+pub(super) struct InProcessConnector(Arc<InProcessServer>);
 
-impl Connector for InProcessTransport {
+impl InProcessConnector {
+    /// To a server with one tool.
+    pub(super) fn new() -> Self {
+        let server = InProcessServer::default();
+        server.tools.lock().unwrap().push("one");
+        Self(Arc::new(server))
+    }
+}
+
+struct InProcessTransport {
+    server: Arc<InProcessServer>,
+    inbound: Arc<dyn Inbound>,
+}
+
+impl Connector for InProcessConnector {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
     ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        *self.0.inbound.lock().unwrap() = Some(inbound);
-        Box::pin(
-            async move { Ok(Arc::new(InProcessTransport(self.0.clone())) as Arc<dyn Transport>) },
-        )
+        *self.0.newest.lock().unwrap() = Some(inbound.clone());
+        let server = self.0.clone();
+        let transport = Arc::new(InProcessTransport { server, inbound });
+        Box::pin(async move { Ok(transport as Arc<dyn Transport>) })
     }
 }
 
@@ -50,7 +64,7 @@ impl Transport for InProcessTransport {
                     "serverInfo": {"name": "own", "version": "1"}}})
             }
             Some("tools/list") => {
-                let tools = self.0.tools.lock().unwrap();
+                let tools = self.server.tools.lock().unwrap();
                 let tools: Vec<_> = tools
                     .iter()
                     .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
@@ -62,7 +76,7 @@ impl Transport for InProcessTransport {
         let mut answer = answer;
         answer["jsonrpc"] = json!("2.0");
         answer["id"] = message["id"].clone();
-        self.0.send_to_host(&answer);
+        deliver(self.inbound.clone(), &answer);
         Ok(())
     }
 
@@ -71,29 +85,32 @@ impl Transport for InProcessTransport {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.0.disconnect("closed");
+        self.inbound.closed("closed".to_owned());
         Box::pin(async {})
     }
 }
 
 impl InProcessServer {
     fn send_to_host(&self, message: &Value) {
-        let inbound = self.inbound.lock().unwrap().clone().unwrap();
-        // Sent from a task, as a real transport receives asynchronously.
-        let message = message.to_string();
-        tokio::spawn(async move {
-            parse(&message, &RawJson::keep, &mut |message| {
-                inbound.message(message, MessageOrigin::Shared)
-            })
-            .unwrap()
-        });
+        deliver(self.newest.lock().unwrap().clone().unwrap(), message);
     }
 
     fn disconnect(&self, reason: &str) {
-        if let Some(inbound) = self.inbound.lock().unwrap().take() {
+        if let Some(inbound) = self.newest.lock().unwrap().take() {
             inbound.closed(reason.to_owned());
         }
     }
+}
+
+/// Delivers from a task, as a real transport receives asynchronously.
+fn deliver(inbound: Arc<dyn Inbound>, message: &Value) {
+    let message = message.to_string();
+    tokio::spawn(async move {
+        parse(&message, &RawJson::keep, &mut |message| {
+            inbound.message(message, MessageOrigin::Shared)
+        })
+        .unwrap()
+    });
 }
 
 fn names(handle: &ServerHandle) -> Vec<String> {
@@ -108,11 +125,9 @@ fn names(handle: &ServerHandle) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn s1_24_a_library_users_transport_connects_lists_reconnects_and_stops() {
-    let server = Arc::new(InProcessServer::default());
-    server.tools.lock().unwrap().push("one");
-    let endpoint = Arc::new(ConnectorEndpoint(Arc::new(InProcessTransport(
-        server.clone(),
-    ))));
+    let connector = InProcessConnector::new();
+    let server = connector.0.clone();
+    let endpoint = Arc::new(ConnectorEndpoint(Arc::new(connector)));
     let handle = ServerHandle::spawn_task(
         task_setup(endpoint, Arc::new(MemoryStore::default())),
         connecting(),

@@ -6,16 +6,13 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tokio::sync::{Notify, broadcast};
 
 use super::super::{ServerHandle, ServerResources};
 use super::error_of;
-use super::script::{connecting, entry};
-use crate::caller::CallerCapabilities;
+use super::script::{connecting, entry, resources};
 use crate::config::{Endpoint, Environment, Protocol, ServerConfig, StdioEndpoint};
-use crate::launch::Launcher;
 use crate::secret::Secret;
-use crate::store::{LogFile, MemoryStore};
+use crate::store::LogFile;
 
 /// A server in `sh` that completes the handshake, has one tool, and writes to stderr.
 const GOOD: &str = r#"
@@ -49,21 +46,9 @@ fn shell(script: &str) -> Arc<ServerConfig> {
 fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> ServerHandle {
     let path = std::env::var("PATH").unwrap();
     let resources = ServerResources {
-        auth: Default::default(),
-        launcher: Launcher::process_groups(),
         environment: Arc::new(Environment::new([("PATH".to_owned(), path)])),
-        #[cfg(feature = "http")]
-        http: Default::default(),
-        store: Arc::new(MemoryStore::default()),
         log_folder: log_folder.map(Arc::new),
-        private_folder: None,
-        events: broadcast::Sender::new(64),
-        changed: Arc::new(Notify::new()),
-        offers: CallerCapabilities::default(),
-        roots: Default::default(),
-        sampling_policy: None,
-        connectors: Default::default(),
-        offers_cached: false,
+        ..resources()
     };
     ServerHandle::start(config, resources, connecting())
 }

@@ -17,14 +17,14 @@ use super::super::endpoint::{
 };
 use super::super::launch_store::LaunchStore;
 use super::super::stderr::ServerStderr;
-use super::super::{ConnectStep, ServerHandle, State, TaskSetup};
+use super::super::{ConnectStep, ServerHandle, ServerResources, State, TaskSetup};
 use crate::caller::{BoxFuture, CallerCapabilities};
 use crate::catalog::{Offerings, ToolDefinition};
 use crate::config::{
     Asks, Endpoint, Fingerprint, Protocol, Scope, ServerConfig, Source, StdioEndpoint,
 };
 use crate::event::Event;
-use crate::launch::Exit;
+use crate::launch::{Exit, Launcher};
 use crate::name::{ServerName, ToolName};
 use crate::session::{Era, Hello, OpenFault, OpenOptions, RequestFault, Revision, Session};
 use crate::store::{MemoryStore, Store};
@@ -475,6 +475,27 @@ pub(super) fn task_setup(endpoint: Arc<dyn ServerEndpoint>, store: Arc<dyn Store
         offers_cached: false,
         is_further_connection: false,
         after: None,
+    }
+}
+
+/// What the servers of a host share, with every default.
+pub(super) fn resources() -> ServerResources {
+    ServerResources {
+        launcher: Launcher::process_groups(),
+        environment: Arc::default(),
+        #[cfg(feature = "http")]
+        http: Default::default(),
+        auth: Default::default(),
+        store: Arc::new(MemoryStore::default()),
+        log_folder: None,
+        private_folder: None,
+        events: broadcast::Sender::new(64),
+        changed: Arc::new(Notify::new()),
+        offers: CallerCapabilities::default(),
+        roots: Default::default(),
+        sampling_policy: None,
+        connectors: Default::default(),
+        offers_cached: false,
     }
 }
 

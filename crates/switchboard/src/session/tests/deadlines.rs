@@ -36,6 +36,30 @@ fn p1_progress_extends_the_idle_deadline_up_to_the_maximum() {
     );
 }
 
+/// C10: where a file sets one limit for a whole call, both are the same.
+#[test]
+fn c10_progress_extends_no_deadline_that_is_also_the_maximum() {
+    let start = Instant::now();
+    let at = |seconds: u32| start + SECOND * seconds;
+    let deadlines = Deadlines::start(
+        Timeouts {
+            connect: SECOND,
+            call: SECOND * 10,
+            call_max: SECOND * 10,
+        },
+        start,
+        start,
+    );
+    deadlines.restart_idle(at(8));
+    assert_eq!(
+        deadlines.check(at(10)),
+        DeadlineCheck::Late(RequestFault::Timeout {
+            after: SECOND * 10,
+            total: true
+        })
+    );
+}
+
 #[test]
 fn p1_time_spent_before_the_request_counts_against_the_total_only() {
     let start = Instant::now();
