@@ -111,15 +111,6 @@ impl Operations {
         tokens.is_some_and(|tokens| tokens.is_revoked()(client))
     }
 
-    /// The gateway has started: numbers of requests in later lines begin anew.
-    pub fn record_start(&self) {
-        self.audit.add(&AuditLine {
-            event: "started",
-            name: env!("CARGO_PKG_VERSION"),
-            ..AuditLine::default()
-        });
-    }
-
     /// The configuration was read again, with this effect in words.
     pub fn record_reload(&self, effect: &str, by: &'static str) {
         self.audit.add(&AuditLine {

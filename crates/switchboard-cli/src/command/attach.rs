@@ -83,8 +83,7 @@ pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
     pump(&stream, client_has_ended.clone()).map_err(|error| lost(&error))?;
     match client_has_ended.load(Ordering::Relaxed) {
         true => Ok(0),
-        // One that ends closes its socket before its connections.
-        false if UnixStream::connect(&socket).is_ok() => Err(Failure::new(
+        false if is_alive(&socket, &args.client) => Err(Failure::new(
             Code::Unreachable,
             "the gateway has closed the connection, and requests that it had not answered are lost",
         )
@@ -95,6 +94,11 @@ pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
         )
         .hint("connect again: that starts a gateway if none runs")),
     }
+}
+
+/// Whether a gateway admits the client. One that is being killed may still have its socket.
+fn is_alive(socket: &Path, client: &str) -> bool {
+    UnixStream::connect(socket).is_ok_and(|stream| attach(&stream, client).is_ok())
 }
 
 fn lost(error: &io::Error) -> Failure {

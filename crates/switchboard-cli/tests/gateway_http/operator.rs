@@ -189,7 +189,6 @@ fn a_call_is_approved_by_a_form_and_another_by_command_and_both_are_audited() {
     ] {
         assert_eq!(line[key], expected, "{line}");
     }
-    audit(&gateway, |line| line["event"] == "started");
     audit(&gateway, |line| line["by"] == "the status page");
     let line = audit(&gateway, |line| line["by"] == "switchboard approvals");
     assert_eq!(line["outcome"], "runs", "{line}");

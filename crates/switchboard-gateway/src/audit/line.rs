@@ -24,7 +24,7 @@ pub(super) const MAX_JSON_BYTES: usize = 64 << 10;
 /// One line. Empty fields are left out.
 #[derive(Debug, Clone, Default)]
 pub struct AuditLine<'a> {
-    /// `started`, `request`, `approval`, `sampling`, `refused`, or what an operator did.
+    /// `request`, `approval`, `sampling`, `refused`, or what an operator did.
     pub event: &'static str,
     /// The number of the request since the gateway started.
     pub request: Option<u64>,

@@ -117,7 +117,6 @@ impl MachineGateway<'_> {
             hints::command,
         );
         operations.set_tokens(ClientTokens::new(&paths.state));
-        operations.record_start();
         let settings = gateway_settings(&operations, self.args, &self.config, paths)?;
         let traces = settings.traces.clone();
         let gateway = Gateway::new(host.clone(), settings);
