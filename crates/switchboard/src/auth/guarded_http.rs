@@ -1,5 +1,5 @@
-//! HTTP that is guarded against server-side request forgery: no redirects, and no private or
-//! link-local addresses unless the base address itself is such an address.
+//! HTTP that is guarded against server-side request forgery: no redirects, no link-local addresses,
+//! and private ones only for the base address's own host, or if the base address itself is one.
 //!
 //! Every request of a login is sent here, including those of the OAuth library, and those of an
 //! agent that fetches pages. A host name is checked by the address that is connected to, so that it
@@ -69,8 +69,8 @@ const PROXY_VARIABLES: [&str; 6] = [
     "all_proxy",
 ];
 
-/// Sends requests to public addresses, and to addresses of the same class as its base address.
-/// Follows no redirect.
+/// Sends requests to public addresses, to addresses of the same class as its base address, and to
+/// the base address's own host. Follows no redirect.
 #[derive(Debug, Clone)]
 pub struct GuardedHttp {
     server_class: AddressClass,
@@ -110,6 +110,7 @@ impl GuardedHttp {
         let server_class = AddressClass::of_host(base);
         let resolver = Arc::new(GuardedResolver {
             server_class,
+            own_name: base.domain().map(str::to_owned),
             proxies: routes.hosts.clone(),
             lookup,
         });
@@ -188,7 +189,7 @@ enum AddressClass {
 
 impl AddressClass {
     /// The class of the URL's host. A host name counts as public whatever it resolves to: its owner
-    /// could otherwise widen what is permitted.
+    /// could otherwise widen what is permitted of other hosts.
     fn of_host(base: &Url) -> Self {
         match base.host() {
             Some(host) if is_this_machine(&host) => Self::Loopback,
@@ -254,6 +255,9 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 /// Resolves names to permitted addresses only.
 struct GuardedResolver {
     server_class: AddressClass,
+    /// The host of the base address, if it is a name. It may resolve to a private address: the user
+    /// configured it, and the transport connects to it.
+    own_name: Option<String>,
     /// The hosts of proxies.
     proxies: Vec<String>,
     lookup: Arc<dyn Resolve>,
@@ -268,13 +272,24 @@ impl GuardedResolver {
             .any(|proxy| proxy.eq_ignore_ascii_case(name))
     }
 
+    /// Which addresses a name may resolve to.
+    fn permits_for(&self, name: &str) -> impl Fn(IpAddr) -> bool + use<> {
+        let is_own = (self.own_name.as_deref()).is_some_and(|own| own.eq_ignore_ascii_case(name));
+        let server_class = self.server_class;
+        move |address| match is_own {
+            true => AddressClass::of(address) != AddressClass::Forbidden,
+            false => server_class.permits(address),
+        }
+    }
+
     /// Whether a name resolves here to an address that is not permitted: the proxy may choose any of
     /// them. A name that only the proxy can resolve, or that changes before the proxy resolves it, is
     /// left to the proxy.
     async fn is_forbidden_name(&self, name: &str) -> bool {
+        let permits = self.permits_for(name);
         let Ok(name) = name.parse() else { return true };
         match timeout(LOOKUP_TIMEOUT, self.lookup.resolve(name)).await {
-            Ok(Ok(mut found)) => !found.all(|place| self.server_class.permits(place.ip())),
+            Ok(Ok(mut found)) => !found.all(|place| permits(place.ip())),
             Ok(Err(_)) | Err(_) => false,
         }
     }
@@ -290,12 +305,15 @@ impl std::fmt::Debug for GuardedResolver {
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (server_class, is_proxy) = (self.server_class, self.is_proxy(name.as_str()));
+        let (permits, is_proxy) = (
+            self.permits_for(name.as_str()),
+            self.is_proxy(name.as_str()),
+        );
         let found = self.lookup.resolve(name);
         Box::pin(async move {
             let found: Vec<SocketAddr> = found
                 .await?
-                .filter(|place| is_proxy || server_class.permits(place.ip()))
+                .filter(|place| is_proxy || permits(place.ip()))
                 .collect();
             match found.is_empty() {
                 true => Err("it resolves to no permitted address".into()),

@@ -174,8 +174,8 @@ async fn t17_a_name_that_changes_its_addresses_is_never_connected_to() {
 async fn t17_a_name_is_checked_before_a_proxy_resolves_it() {
     let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
-    let routes = ProxyRoutes::of(&Environment::new([("http_proxy".to_owned(), address)]));
-    let base = Url::parse("http://named.example/mcp").unwrap();
+    let routes = ProxyRoutes::of(&Environment::new([("https_proxy".to_owned(), address)]));
+    let base = Url::parse("https://mcp.example/mcp").unwrap();
     let asking = |addresses: Vec<SocketAddr>| {
         let answers = (!addresses.is_empty()).then_some(addresses);
         let scripted = Arc::new(ScriptedResolver(Mutex::new(answers.into_iter().collect())));
@@ -183,7 +183,7 @@ async fn t17_a_name_is_checked_before_a_proxy_resolves_it() {
             GuardedHttp::with_resolver(&base, CONNECTION_DEADLINE, &routes, scripted).unwrap();
         let request = Request::new(
             Method::POST,
-            Url::parse("http://named.example/token").unwrap(),
+            Url::parse("https://named.example/token").unwrap(),
         );
         tokio::spawn(async move {
             guarded
@@ -222,6 +222,29 @@ async fn t17_a_name_is_checked_before_a_proxy_resolves_it() {
         );
         asked.abort();
     }
+}
+
+/// T17: the configured server may be a name of the local network, to which the transport connects
+/// anyway. Its metadata leads to no other private host, and its name to no metadata service.
+#[tokio::test]
+async fn t17_a_configured_name_may_be_private_and_no_other() {
+    let resolves = async |name: &str, address: &str| {
+        let answer = vec![address.parse().unwrap()];
+        let resolver = GuardedResolver {
+            server_class: AddressClass::Public,
+            own_name: Some("mcp.corp.example".to_owned()),
+            proxies: Vec::new(),
+            lookup: Arc::new(ScriptedResolver(Mutex::new([answer].into()))),
+        };
+        let found = resolver.resolve(name.parse().unwrap()).await;
+        found.is_ok()
+    };
+    for private in ["10.1.2.3:443", "127.0.0.1:443", "[fd00::1]:443"] {
+        assert!(resolves("MCP.corp.example", private).await, "{private}");
+        assert!(!resolves("as.corp.example", private).await, "{private}");
+    }
+    assert!(!resolves("mcp.corp.example", "169.254.169.254:443").await);
+    assert!(resolves("as.corp.example", "93.184.216.34:443").await);
 }
 
 /// T17: a literal address is not resolved, so it is checked before.
