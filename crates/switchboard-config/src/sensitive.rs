@@ -170,9 +170,12 @@ pub(crate) fn find_in_arguments(args: &[String]) -> Vec<Vec<Range<usize>>> {
     let find = |arg: &String| {
         let is_value_of_option = std::mem::take(&mut is_value) && !arg.starts_with('-');
         is_value = arg.starts_with('-') && !arg.contains('=') && names_a_secret(arg);
-        let found = match secret_value(arg) {
-            _ if is_value_of_option => vec![0..arg.len()],
-            Some(value) => vec![arg.len() - value.len()..arg.len()],
+        let start_of_value = match is_value_of_option {
+            true => Some(0),
+            false => secret_value(arg).map(|value| arg.len() - value.len()),
+        };
+        let found: Vec<Range<usize>> = match start_of_value {
+            Some(start) => std::iter::once(start..arg.len()).collect(),
             None => {
                 let option = arg
                     .split_once('=')
