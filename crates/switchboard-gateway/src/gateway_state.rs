@@ -264,8 +264,7 @@ impl GatewayState {
     }
 
     /// A legacy server may ask for roots outside of a call. Then it gets those of the only legacy
-    /// client, and the host's own while there are several: no client's folders are for the calls of
-    /// another.
+    /// client, and the host's while there are several, or if the client has none.
     pub(crate) fn update_roots(&self) {
         // Locked until they are set, so that no earlier state is set after a later one.
         let clients = lock(&self.clients);
@@ -274,7 +273,7 @@ impl GatewayState {
             .iter()
             .filter(|client| client.handshake().is_some());
         let roots = match (legacy.next(), legacy.next()) {
-            (Some(only), None) => only.roots(),
+            (Some(only), None) => only.roots().map(|roots| (only.caller_id.clone(), roots)),
             _ => None,
         };
         self.host.set_roots_outside_calls(roots);

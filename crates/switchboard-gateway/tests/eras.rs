@@ -17,7 +17,7 @@ mod subscriptions;
 
 use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, stop};
-use switchboard::caller::Root;
+use switchboard::caller::{CallerId, Root};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::{Gateway, GatewaySettings, ListingSettings, Operations, ToolListing};
 use switchboard_testkit::script::Era as ServerEra;
@@ -200,7 +200,7 @@ async fn t21_t32_a_call_of_a_client_without_roots_gets_no_roots_of_another() {
         gateway.host().set_roots(own.iter().map(root).collect());
         gateway
             .host()
-            .set_roots_outside_calls(Some(vec![root(&"file:///work")]));
+            .set_roots_outside_calls(Some((CallerId::new("ada"), vec![root(&"file:///work")])));
         for (server, expected) in [("old", expected.0), ("new", expected.1)] {
             let params = json!({"name": format!("mcp__{server}__ask_roots"), "arguments": {}});
             let response = bob.request(1, "tools/call", params).await.to_string();

@@ -91,7 +91,7 @@ pub trait Caller: Send + Sync {
     }
 
     /// The roots of this caller, for servers of either era during its calls; `None` uses
-    /// [those of the host](crate::HostBuilder::roots).
+    /// [those of the host](crate::HostBuilder::roots), if it has any.
     fn roots(&self) -> Option<Vec<Root>> {
         None
     }

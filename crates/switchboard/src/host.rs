@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 #[cfg(feature = "oauth")]
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
-use crate::caller::{Caller, Root};
+use crate::caller::{Caller, CallerId, Root};
 use crate::catalog::{Catalog, CatalogSource, possible_owners};
 use crate::event::{Event, Events, NextEvent};
 use crate::gate::{Gate, Grants};
@@ -205,10 +205,10 @@ impl Host {
         self.0.resources.roots.set(roots)
     }
 
-    /// Replaces the roots of a legacy server that asks outside of calls, and notifies legacy servers;
-    /// `None` returns to those of the host. Calls are not affected: their servers get the roots of the
-    /// caller, or else those of the host.
-    pub fn set_roots_outside_calls(&self, roots: Option<Vec<Root>>) -> bool {
+    /// Replaces the roots that legacy servers get outside of calls by those of one caller, or with
+    /// `None` by the host's. Calls of other callers never get them. False as for
+    /// [`set_roots`](Self::set_roots).
+    pub fn set_roots_outside_calls(&self, roots: Option<(CallerId, Vec<Root>)>) -> bool {
         self.0.resources.roots.set_outside_calls(roots)
     }
 

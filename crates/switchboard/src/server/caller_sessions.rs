@@ -193,7 +193,7 @@ impl CallerSessions {
             ));
         }
         let connection = Arc::new(CallerConnection {
-            handle: self.factory.connect(),
+            handle: self.factory.connect_for(owner.clone()),
             used: Mutex::new(Instant::now()),
         });
         connections.by_caller.insert(owner, connection.clone());

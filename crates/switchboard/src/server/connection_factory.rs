@@ -9,6 +9,7 @@ use super::endpoint::SharedCredentials;
 use super::launch_store::LaunchStore;
 use super::stderr::ServerStderr;
 use super::{ConnectStep, ServerHandle, ServerResources, State, TaskSetup, endpoint};
+use crate::caller::CallerId;
 use crate::config::Protocol;
 use crate::session::Subscriptions;
 use crate::store::{LogFile, MemoryStore};
@@ -35,14 +36,19 @@ impl ConnectionFactory {
         }
     }
 
-    /// Opens a connection like the shared one. Its state changes are not published; its notices
-    /// are.
-    pub(super) fn connect(&self) -> ServerHandle {
-        ServerHandle::spawn_task(self.task_setup(), State::connecting(ConnectStep::Starting))
+    /// Opens a connection of one caller, like the shared one. Its state changes are not published;
+    /// its notices are.
+    pub(super) fn connect_for(&self, caller: CallerId) -> ServerHandle {
+        let server = self.task_setup();
+        let server = TaskSetup {
+            roots: server.roots.for_connection_of(caller),
+            ..server
+        };
+        ServerHandle::spawn_task(server, State::connecting(ConnectStep::Starting))
     }
 
-    /// Like [`connect`](Self::connect), but remembers nothing: the remembered era and catalog are
-    /// those of the shared connection.
+    /// Like [`connect_for`](Self::connect_for), but for all callers, and remembers nothing: the
+    /// remembered era and catalog are those of the shared connection.
     pub(super) fn connect_unremembered(&self) -> ServerHandle {
         let server = self.task_setup();
         let server = TaskSetup {

@@ -208,8 +208,8 @@ fn attribute_question(
     }
 }
 
-/// Responds with the roots of the caller that the question belongs to, or else with the host's own. A
-/// server may also ask outside of calls.
+/// Responds with the roots of the caller that the question belongs to, or else with the host's. A
+/// server may also ask outside of calls: only then it may get those of a client.
 fn answer_roots(
     receiver: &Receiver,
     id: RequestId,
@@ -228,14 +228,15 @@ fn answer_roots(
             ask_caller(receiver, id, caused_by, call, is_certain, question);
         }
         _ => {
-            let roots = &receiver.options.roots;
-            // During a call, those outside of calls could be another caller's.
-            let list = match candidates.in_flight.is_empty() {
-                true => roots.list_outside_calls(),
-                false => roots.list(),
+            let is_of_task = receiver.call_of_task(&question.params).is_some();
+            let roots = match candidates.in_flight.is_empty() && !is_of_task {
+                true => {
+                    let abandoned_by = receiver.candidate_calls().abandoned_by;
+                    receiver.options.roots.outside_calls(&abandoned_by)
+                }
+                false => receiver.options.roots.of_call().unwrap_or_default(),
             };
-            let roots = json!({ "roots": list });
-            respond(receiver, &id, &ReplyBody::result(&roots));
+            respond(receiver, &id, &ReplyBody::result(&json!({"roots": roots})));
         }
     }
 }

@@ -51,13 +51,10 @@ pub(super) struct InputResponder<'a> {
 impl<'a> InputResponder<'a> {
     /// Queries the caller's capabilities once: what was declared is what is answered.
     pub(super) fn new(peer: &'a Peer, call: &'a Arc<InFlightCall>) -> Self {
-        // A caller without roots has those of the host, if there are any: with each request the server
-        // is told what it may ask for.
-        let of_host = || {
-            let roots = peer.receiver.options.roots.list();
-            roots.filter(|roots| !roots.is_empty())
-        };
-        let roots = call.caller().roots().or_else(of_host);
+        let roots = call
+            .caller()
+            .roots()
+            .or_else(|| peer.receiver.options.roots.of_call());
         Self {
             peer,
             call,
