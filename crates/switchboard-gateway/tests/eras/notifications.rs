@@ -204,6 +204,25 @@ async fn a_changed_list_is_notified_to_clients_that_have_listed_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reload_that_removes_the_last_server_unlists_its_tools() {
+    let scratch = Scratch::new();
+    let servers = [demo("old", "legacy", ""), demo("new", "modern", "")];
+    let gateway = gateway(&scratch, &format!("{ALLOW}{}", servers.concat())).await;
+    let mut client = client(&gateway, false, "ada").await;
+    client.request(1, "tools/list", json!({})).await;
+    for left in [&servers[..1], &[]] {
+        reload(&gateway, &scratch, &format!("{ALLOW}{}", left.concat())).await;
+        client
+            .notification("notifications/tools/list_changed")
+            .await;
+        let tools = client.request(1, "tools/list", json!({})).await;
+        let tools = tools["result"]["tools"].as_array().unwrap();
+        assert_eq!(tools.is_empty(), left.is_empty(), "{tools:?}");
+    }
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_of_reads_prompts_and_completions_reaches_the_client() {
     let scratch = Scratch::new();
     let progressing = |result: &str| vec![Step::Progress(1.0), Step::result(result)];
