@@ -24,8 +24,8 @@ const CALLS: usize = 100;
 struct Outcome {
     /// Calls whose question came to their caller and was answered.
     reached: usize,
-    /// Calls whose question was declined, since its caller was not certain.
-    declined: usize,
+    /// Calls whose question was answered with an error, since its caller was not certain.
+    refused: usize,
     /// Questions that reached a caller who had not caused them.
     crossed: Vec<String>,
     /// Questions that the session counted as unattributed.
@@ -34,7 +34,7 @@ struct Outcome {
 
 const ALL_REACHED: Outcome = Outcome {
     reached: CALLS,
-    declined: 0,
+    refused: 0,
     crossed: Vec::new(),
     counted: 0,
 };
@@ -66,7 +66,7 @@ async fn hundred(host: &Host) -> Outcome {
     }
     let mut outcome = Outcome {
         reached: 0,
-        declined: 0,
+        refused: 0,
         crossed: Vec::new(),
         counted: 0,
     };
@@ -75,7 +75,7 @@ async fn hundred(host: &Host) -> Outcome {
             text if text == format!("accepted: {subject} would be erased now") => {
                 outcome.reached += 1
             }
-            text if text == format!("declined: {subject} stays") => outcome.declined += 1,
+            text if text.starts_with("the peer refused the question:") => outcome.refused += 1,
             text => outcome.crossed.push(text),
         }
     }
@@ -94,7 +94,7 @@ async fn hundred(host: &Host) -> Outcome {
     outcome
 }
 
-/// S3-20, first run: nothing is known of the server. Ambiguous questions are declined and counted;
+/// S3-20, first run: nothing is known of the server. Ambiguous questions are refused and counted;
 /// from then on callers are serialised.
 async fn learns(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
@@ -103,7 +103,7 @@ async fn learns(way: &Way) {
     if way.single_stream {
         assert_eq!(first.crossed, [""; 0], "{}", way.name);
         assert_eq!(
-            (first.reached + first.declined, first.declined as u64),
+            (first.reached + first.refused, first.refused as u64),
             (CALLS, first.counted),
             "{}: {first:?}",
             way.name
@@ -127,7 +127,7 @@ async fn learns(way: &Way) {
 }
 
 /// S3-20, the worst first run: a call of a third caller is in flight throughout, so that no
-/// question's caller is certain. Each is declined with the reason and counted, and reaches nobody.
+/// question's caller is certain. Each is refused with the reason and counted, and reaches nobody.
 async fn cannot_tell(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
     let host = host(&scratch, &reached, "auto").await;
@@ -147,7 +147,7 @@ async fn cannot_tell(way: &Way) {
 
     let nobodys = Outcome {
         reached: 0,
-        declined: CALLS,
+        refused: CALLS,
         crossed: Vec::new(),
         counted: CALLS as u64,
     };
@@ -193,7 +193,7 @@ async fn s3_20_stdio_legacy_the_first_questions_make_callers_serialised() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_stdio_legacy_a_hundred_ambiguous_questions_are_declined_and_counted() {
+async fn s3_20_stdio_legacy_a_hundred_ambiguous_questions_are_refused_and_counted() {
     cannot_tell(&STDIO_LEGACY).await;
 }
 
@@ -228,7 +228,7 @@ async fn s3_20_http_legacy_get_the_first_questions_make_callers_serialised() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_http_legacy_get_a_hundred_ambiguous_questions_are_declined_and_counted() {
+async fn s3_20_http_legacy_get_a_hundred_ambiguous_questions_are_refused_and_counted() {
     cannot_tell(&HTTP_LEGACY_GET).await;
 }
 
@@ -253,7 +253,7 @@ async fn s3_20_http_sse_the_first_questions_make_callers_serialised() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_http_sse_a_hundred_ambiguous_questions_are_declined_and_counted() {
+async fn s3_20_http_sse_a_hundred_ambiguous_questions_are_refused_and_counted() {
     cannot_tell(&HTTP_SSE).await;
 }
 

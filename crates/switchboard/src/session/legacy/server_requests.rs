@@ -3,7 +3,7 @@
 //!
 //! A question on the stream of one call's response belongs to that call. On a shared stream its
 //! caller is certain only while all calls in flight are from one caller; otherwise the question is
-//! declined with a reason, and counted.
+//! answered with an error that says why, and counted. One that no call can have caused is declined.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::task::AbortHandle;
 
 use super::caller_question::{CallerQuestion, CallerQuestionKind, ReplyBody};
-use crate::caller::ElicitationKind;
+use crate::caller::{CallerId, ElicitationKind};
 use crate::panics::catch_panic;
 use crate::session::elicitation::{action_result, read_elicitation};
 use crate::session::in_flight::InFlightCall;
@@ -203,7 +203,12 @@ fn attribute_question(
         Err(reason) => {
             receiver.deviations().unattributed += 1;
             receiver.notice_declined(reason);
-            respond(receiver, &id, &question.declined(reason));
+            let reply = match candidates.in_flight.is_empty() {
+                true => question.declined(reason),
+                // There is a caller who was not asked, and must not seem to have declined.
+                false => ReplyBody::error(BUSY, reason),
+            };
+            respond(receiver, &id, &reply);
         }
     }
 }
@@ -294,7 +299,10 @@ fn attribute(candidates: &CandidateCalls) -> Result<(Arc<InFlightCall>, bool), &
             "calls of several callers are in flight, and this transport does not show which call it belongs to",
         );
     }
-    if abandoned_by.iter().any(|other| other != first.caller_id()) {
+    // A late question of one request may be asked in the next one of the same client.
+    let is_other =
+        |other: &CallerId| other.connection_owner() != first.caller_id().connection_owner();
+    if abandoned_by.iter().any(is_other) {
         return Err(
             "a call of another caller was cancelled recently, and this transport does not show which call it belongs to",
         );

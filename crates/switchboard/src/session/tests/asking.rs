@@ -197,7 +197,7 @@ async fn s3_20_a_question_of_an_abandoned_call_never_goes_to_another_caller() {
     let second = reads(&session, &bert);
     let of_bert = peer.expect("resources/read").await;
     peer.send(&form("whose", "?"));
-    assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
+    assert_eq!(peer.next().await["error"], of_an_abandoned_call());
     assert_eq!(
         (bert.notes(), session.deviations().unattributed),
         (vec![], 1)
@@ -223,15 +223,15 @@ async fn s3_20_a_question_of_a_lost_call_never_goes_to_another_caller() {
         retry_after: None,
         error: error.map(|error| error.parse().unwrap()),
     };
-    let declined = json!({"action": "decline"});
-    let answered = json!({"action": "accept", "content": {"by": "bert"}});
+    let refused = json!({"error": of_an_abandoned_call()});
+    let answered = json!({"result": {"action": "accept", "content": {"by": "bert"}}});
     for (fault, expected) in [
         (
             TransportFault::Lost("the connection ended".to_owned()),
-            &declined,
+            &refused,
         ),
-        (status(502, None), &declined),
-        (status(202, None), &declined),
+        (status(502, None), &refused),
+        (status(202, None), &refused),
         (status(403, None), &answered),
         (status(500, Some(r#"{"code":1,"message":""}"#)), &answered),
         (
@@ -251,7 +251,10 @@ async fn s3_20_a_question_of_a_lost_call_never_goes_to_another_caller() {
         let _second = reads(&session, &bert);
         peer.expect("resources/read").await;
         peer.send(&form("whose", "?"));
-        assert_eq!(peer.next().await["result"], *expected, "{fault:?}");
+        let reply = peer.next().await;
+        for key in ["result", "error"] {
+            assert_eq!(reply.get(key), expected.get(key), "{fault:?}");
+        }
     }
 }
 
@@ -271,32 +274,70 @@ async fn s3_20_a_question_of_a_call_with_an_oversized_message_never_goes_to_anot
     let _second = reads(&session, &bert);
     peer.expect("resources/read").await;
     peer.send(&form("whose", "?"));
-    assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
+    assert_eq!(peer.next().await["error"], of_an_abandoned_call());
+}
+
+/// A question that reaches no caller although there is one: nobody has declined it.
+fn of_an_abandoned_call() -> Value {
+    let message = "a call of another caller was cancelled recently, and this transport does not show which call it belongs to";
+    json!({"code": -32000, "message": message})
+}
+
+/// S3-20: each request of a client without sessions is a caller of its own, but none is a stranger to
+/// the other.
+#[tokio::test(start_paused = true)]
+async fn s3_20_a_cancelled_request_refuses_no_questions_of_the_same_clients_next_one() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let request = |client: &'static str, number: u64| {
+        Arc::new(RecordingCaller {
+            id: CallerId::of_request(client, number),
+            ..RecordingCaller::new(client)
+        })
+    };
+    let given_up = reads(&session, &request("anna", 1));
+    peer.expect("resources/read").await;
+    given_up.abort();
+    peer.expect("notifications/cancelled").await;
+    for (client, expected) in [("anna", json!({"by": "anna#2"})), ("bert", Value::Null)] {
+        let next = reads(&session, &request(client, 2));
+        let of_next = peer.expect("resources/read").await;
+        peer.send(&form("whose", "?"));
+        assert_eq!(peer.next().await["result"]["content"], expected);
+        peer.answer(&of_next, json!({}));
+        next.await.unwrap().unwrap();
+    }
+}
+
+/// A caller that is asked everything and answers nothing.
+struct UnansweringCaller;
+
+impl Caller for UnansweringCaller {
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("silent");
+        &ID
+    }
+
+    fn capabilities(&self) -> CallerCapabilities {
+        ALL
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        Box::pin(std::future::pending())
+    }
+
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        Box::pin(std::future::pending())
+    }
+
+    fn sample<'a>(&'a self, _: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
+        Box::pin(std::future::pending())
+    }
 }
 
 /// F28: a question that only an ended call caused is withdrawn, with the response that fits its
 /// kind.
 #[tokio::test(start_paused = true)]
 async fn f28_questions_are_withdrawn_with_the_call_that_caused_them() {
-    struct UnansweringCaller;
-    impl Caller for UnansweringCaller {
-        fn id(&self) -> &CallerId {
-            static ID: CallerId = CallerId::from_static("silent");
-            &ID
-        }
-        fn capabilities(&self) -> CallerCapabilities {
-            ALL
-        }
-        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-            Box::pin(std::future::pending())
-        }
-        fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
-            Box::pin(std::future::pending())
-        }
-        fn sample<'a>(&'a self, _: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
-            Box::pin(std::future::pending())
-        }
-    }
     let (session, mut peer) =
         opened_with(Era::Legacy, sampling_options(Protocol::Legacy, Ok(()))).await;
     let caller: Arc<dyn Caller> = Arc::new(UnansweringCaller);

@@ -630,12 +630,20 @@ async fn s3_16_a_question_of_a_legacy_task_reaches_the_tasks_caller() {
     // A question of an unknown task, or of none while two callers have calls in flight, belongs to
     // no caller.
     let unknown = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-2"}});
-    for (id, meta) in [("unknown", &unknown), ("unsaid", &json!({}))] {
+    for (id, meta, answered) in [
+        ("unknown", &unknown, (json!("decline"), Value::Null)),
+        ("unsaid", &json!({}), (Value::Null, json!(-32000))),
+    ] {
         peer.send(&question(id, meta));
         let answer = peer.next().await;
+        let (action, code) = answered;
         assert_eq!(
-            (&answer["id"], &answer["result"]["action"]),
-            (&json!(id), &json!("decline"))
+            [
+                &answer["id"],
+                &answer["result"]["action"],
+                &answer["error"]["code"]
+            ],
+            [&json!(id), &action, &code]
         );
     }
     peer.answer(&other_request, json!({"content": []}));
