@@ -236,6 +236,9 @@ pub(crate) fn describe(hint: Hint, server: &ServerName, tool: Option<&str>) -> O
         Hint::ChangeServerList => "change that list to use it".to_owned(),
         Hint::StartAgain => "restart the server to use it".to_owned(),
         Hint::CallLater => "call again when another call has ended".to_owned(),
+        Hint::SeparateCallers => {
+            "call again later, or give each client a process of its own with `session = \"per-caller\"` in its entry".to_owned()
+        }
         Hint::AllowTime(field @ TimeField::CallTimeout) => {
             format!(
                 "raise the limit with `{}` in its entry: the longest time without progress",

@@ -73,7 +73,7 @@ pub(crate) struct RequestCaller {
     /// The id of the client's task, once the call has become one.
     pub(crate) task: OnceLock<String>,
     /// How many questions the client has not answered.
-    open_questions: AtomicUsize,
+    pub(crate) open_questions: Arc<AtomicUsize>,
     /// The server's last progress message.
     last_progress: Mutex<Option<String>>,
     sent_progress: Mutex<SentProgress>,
@@ -122,7 +122,7 @@ impl RequestCaller {
                 .client_span(&responder.span, &request.method),
             became_task: Notify::new(),
             task: OnceLock::new(),
-            open_questions: AtomicUsize::new(0),
+            open_questions: Arc::default(),
             last_progress: Mutex::default(),
             sent_progress: Mutex::default(),
         })

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -41,8 +41,8 @@ pub(crate) struct RunningRequest {
     pub(crate) cancel: Arc<Notify>,
     /// Why it is cancelled, if not by its client.
     pub(crate) reason: OnceLock<&'static str>,
-    /// Whether it waits for the client's next request, with the answer to a question.
-    pub(crate) awaits_client: AtomicBool,
+    /// How many questions its client has not answered.
+    pub(crate) open_questions: Arc<AtomicUsize>,
 }
 
 /// A request in flight at a server, for display.
@@ -60,7 +60,7 @@ pub struct ShownRequest {
     pub arguments: Option<RawJson>,
     /// For how long.
     pub age: Duration,
-    /// Whether it waits for its client's answer to a question.
+    /// Whether a question waits for the client's answer.
     pub awaits_client: bool,
 }
 
@@ -96,7 +96,7 @@ impl RunningRequests {
             name: request.name.to_string(),
             arguments: request.arguments.clone(),
             age: request.began.elapsed(),
-            awaits_client: request.awaits_client.load(Ordering::Relaxed),
+            awaits_client: request.open_questions.load(Ordering::Relaxed) > 0,
         };
         let mut requests: Vec<_> = lock(&self.0).requests.iter().map(shown).collect();
         requests.sort_unstable_by_key(|request| request.id);
@@ -145,12 +145,6 @@ impl RunningGuard {
     /// When it began.
     pub(crate) fn began(&self) -> Instant {
         self.request.began
-    }
-
-    /// Whether the request waits for its client's answer from now on.
-    pub(crate) fn set_awaits_client(&self, awaits_client: bool) {
-        let shown = &self.request.awaits_client;
-        shown.store(awaits_client, Ordering::Relaxed);
     }
 
     /// Completes when the request is cancelled: with the reason, unless its client cancels it.

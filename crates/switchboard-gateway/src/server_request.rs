@@ -2,7 +2,6 @@
 //! meanwhile.
 
 use std::pin::{Pin, pin};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -38,12 +37,7 @@ mod record;
 mod target;
 
 const NOT_RESUMED: &str = "its client did not send the input within 5 minutes";
-const OTHERS_WAITED: &str =
-    "its client did not send the input in time, and calls of others waited for the server";
 const TASK_EXPIRED: &str = "its task was not completed within its time to live";
-
-/// How often a call that waits for its client looks whether it keeps others waiting.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The outcome of a request.
 type Answer = Result<RawJson, CallError>;
@@ -95,7 +89,7 @@ pub(crate) async fn run(
         began: request.arrived,
         cancel: cancel.clone(),
         reason: OnceLock::new(),
-        awaits_client: AtomicBool::new(false),
+        open_questions: caller.open_questions.clone(),
     });
     let mut record = RecordGuard {
         gateway,
@@ -205,13 +199,11 @@ async fn suspend<F: Future<Output = Answer> + Send>(
         return None;
     };
     *lock(&caller.route) = None;
-    running.set_awaits_client(true);
     let required = input_required(&caller.inputs, &state);
     responder.result(&required).await;
     // The call is polled while the client answers, because a server may withdraw its question.
     let (mut answer, mut cancelled_because, mut has_expired) = (None, None, false);
     let mut expired = pin!(sleep(RESUME_WITHIN));
-    let mut must_yield = pin!(until_others_wait(record.gateway, record.target));
     let resumption = loop {
         tokio::select! {
             biased;
@@ -219,11 +211,6 @@ async fn suspend<F: Future<Output = Answer> + Send>(
             ended = outcome(call), if answer.is_none() => answer = Some(ended),
             () = &mut expired => {
                 has_expired = true;
-                break None;
-            }
-            () = &mut must_yield, if answer.is_none() => {
-                has_expired = true;
-                cancelled_because = Some(OTHERS_WAITED);
                 break None;
             }
             // The client's next request is answered with the reason.
@@ -248,7 +235,6 @@ async fn suspend<F: Future<Output = Answer> + Send>(
         }
         return None;
     };
-    running.set_awaits_client(false);
     let responder = resumption.responder;
     *lock(&caller.route) = Some(RequestRoute {
         outbound: responder.outbound.clone(),
@@ -262,20 +248,6 @@ async fn suspend<F: Future<Output = Answer> + Send>(
         Some(answer) => Resumed::Ended(responder, answer),
         None => Resumed::InProgress(responder),
     })
-}
-
-/// Completes when the call has waited for its client for a while and keeps another caller from its
-/// server. A client over HTTP that went away cannot say so.
-async fn until_others_wait(gateway: &GatewayState, target: &ServerRequest) {
-    sleep(gateway.settings.shared_input_timeout).await;
-    let server = target.server_handle(&gateway.host);
-    let others_wait = || {
-        let session = server.as_ref()?.snapshot().session.clone();
-        Some(session?.has_waiting_callers())
-    };
-    while others_wait() != Some(true) {
-        sleep(LOOK_INTERVAL).await;
-    }
 }
 
 /// Answers with a task, and polls the call to its end.

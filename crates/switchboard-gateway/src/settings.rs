@@ -29,9 +29,6 @@ pub struct GatewaySettings {
     pub listing: ListingSettings,
     /// How long the tools of a server that is down stay listed.
     pub lost_server_grace: Duration,
-    /// How long a call may wait for its client's input while another caller waits for the same server:
-    /// a legacy server that asks questions has calls of one caller at a time.
-    pub shared_input_timeout: Duration,
     /// The requests in flight at servers.
     pub running: Arc<RunningRequests>,
     /// Seals and claims what clients store for the gateway.
@@ -58,7 +55,6 @@ impl Default for GatewaySettings {
             traces: Traces::default(),
             listing: ListingSettings::default(),
             lost_server_grace: GatewayConfig::default().lost_server_grace,
-            shared_input_timeout: Duration::from_secs(30),
             running: Arc::default(),
             cluster: Arc::new(Alone::ephemeral().expect("the system's randomness is available")),
             outbound: Arc::default(),

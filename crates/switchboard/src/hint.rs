@@ -34,6 +34,8 @@ pub enum Hint {
     StartAgain,
     /// Call again when another call has ended.
     CallLater,
+    /// Give each caller a session of its own in its entry.
+    SeparateCallers,
     /// Increase this time limit in its entry.
     AllowTime(TimeField),
     /// Allow the tool with a rule; `beforehand`: or approve it along with the call.

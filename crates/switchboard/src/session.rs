@@ -10,6 +10,7 @@
 //! | `handshake`, `capabilities` | finds the era; what the host declares |
 //! | `legacy`, `modern` | what differs between the eras; `EraSession` here is the one dispatch |
 //! | `in_flight` | a caller's request while it is in flight, and its deadlines |
+//! | `caller_queue` | serialises callers where nothing shows which call a question belongs to |
 //! | `peer` | sends requests and waits for their responses |
 //! | `pending` | requests that wait for a response, and the timer that ends the late ones |
 //! | `receiver`, `notifications` | dispatch messages from the server |
@@ -42,6 +43,7 @@ use crate::untrusted::quoted;
 use crate::wire::{RawJson, TOOLS_CALL};
 
 mod cache;
+mod caller_queue;
 mod capabilities;
 mod elicitation;
 mod event_limit;
@@ -133,15 +135,6 @@ impl Session {
     /// What the server declared in the handshake.
     pub fn hello(&self) -> &Hello {
         &self.hello
-    }
-
-    /// Whether a caller waits until the calls of another one have ended: the server asks questions, and
-    /// nothing would show which call a question belongs to.
-    pub fn has_waiting_callers(&self) -> bool {
-        match &self.era {
-            EraSession::Legacy(session) => session.has_waiting_callers(),
-            EraSession::Modern(_) => false,
-        }
     }
 
     /// Lists all that the server offers. A list that fails is a fault in the result; only a lost

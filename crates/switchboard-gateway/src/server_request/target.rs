@@ -48,7 +48,7 @@ impl ServerRequest {
         Ok(Some(session.hello().era()))
     }
 
-    pub(super) fn server_handle(&self, host: &Host) -> Option<ServerHandle> {
+    fn server_handle(&self, host: &Host) -> Option<ServerHandle> {
         let catalog = host.catalog();
         let of_tool = || catalog.resolve(&self.name).ok().map(|tool| &tool.id.server);
         match self.server.as_ref().or_else(of_tool) {

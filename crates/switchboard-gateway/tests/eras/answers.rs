@@ -308,36 +308,3 @@ async fn a_call_that_ended_while_its_client_was_asked_is_recorded_as_answered() 
     assert!(wait_until(PATIENCE, || outcome().is_some()));
     assert_eq!(outcome().unwrap(), "answered");
 }
-
-/// A client that does not come back keeps others from a server that asks questions for a short time
-/// only, and not for as long as a person may take.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_waits_for_its_client_yields_to_others_after_a_while() {
-    let scratch = Scratch::new();
-    let steps = vec![
-        Step::request("elicitation/create", Some(FORM)),
-        Step::text("ok"),
-    ];
-    let server = Chaos::new()
-        .era(Era::Legacy)
-        .tool("t", steps)
-        .tool("plain", Step::text("ok"));
-    let entry = server.entry("s").set("asks", "yes").render();
-    let settings = GatewaySettings {
-        shared_input_timeout: Duration::ZERO,
-        ..GatewaySettings::default()
-    };
-    let gateway = Gateway::new(host(&scratch, &format!("{ALLOW}{entry}")).await, settings);
-    let mut gone = TestClient::modern(&gateway, "gone", all_capabilities());
-    let params = json!({"name": "mcp__s__t", "arguments": {}, "_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": all_capabilities(),
-    }});
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    gone.send(call).await;
-    let asked = gone.next().await;
-    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-    let mut other = TestClient::legacy(&gateway, "ada", all_capabilities()).await;
-    assert_eq!(other.call(1, "mcp__s__plain", json!({})).await, "ok");
-    stop(gateway).await;
-}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Attempt, CallContext, CallError, definition_changed};
 use crate::caller::Caller;
 use crate::catalog::Tool;
+use crate::config::Dialect;
 use crate::hint::Hint;
 use crate::host::{HostState, ServerLease};
 use crate::name::ToolName;
@@ -133,9 +134,14 @@ async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError 
         RequestFault::Timeout { total, .. } => {
             hint = Some(Hint::AllowTime(server.config.time_field(*total)))
         }
-        RequestFault::QueueTimeout { .. } | RequestFault::Transport(_) => {
-            hint = Some(Hint::Examine)
+        RequestFault::QueueTimeout { .. } => {
+            // Only the native file has that field.
+            hint = Some(match server.config.dialect {
+                Dialect::Native => Hint::SeparateCallers,
+                _ => Hint::CallLater,
+            })
         }
+        RequestFault::Transport(_) => hint = Some(Hint::Examine),
         _ => {}
     }
     CallError::Request {

@@ -1,11 +1,8 @@
 //! Elicitation, in either era: parses the server's request, asks the caller, and encodes the
 //! answer.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::in_flight::InFlightCall;
 use crate::caller::{ElicitAnswer, Elicitation, ElicitationKind, result_action};
@@ -13,31 +10,31 @@ use crate::name::ToolId;
 use crate::untrusted::Untrusted;
 use crate::wire::{RawJson, for_each_member, member_of};
 
-/// How long a person may take to answer a server's question; then it is cancelled.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-
 /// The most defaults of a form that are used: no person fills in a longer one.
 const MAX_DEFAULTS: usize = 1024;
 
 impl InFlightCall {
-    /// Asks the caller; the time to answer does not count against the deadlines. Fields that the
-    /// answer omits get the schema's defaults (SEP-1034).
+    /// Asks the caller. Fields that the answer omits get the schema's defaults (SEP-1034).
     pub(super) async fn elicit(
         &self,
         kind: ElicitationKind,
         params: RawJson,
         tool: Option<ToolId>,
     ) -> ElicitAnswer {
-        let _pause = self.pause_deadlines();
         let question = Elicitation {
             server: self.server().clone(),
             tool,
             kind,
             params,
         };
-        let answer = timeout(ANSWER_TIMEOUT, self.caller().elicit(&question))
-            .await
-            .unwrap_or(ElicitAnswer::Cancel);
+        let answer = self.answer(self.caller().elicit(&question)).await;
+        let answer = answer.unwrap_or_else(|reason| {
+            let server = self.server();
+            self.caller().notice(&format!(
+                "a question of server \"{server}\" was cancelled: {reason}"
+            ));
+            ElicitAnswer::Cancel
+        });
         match (answer, &question.kind) {
             (ElicitAnswer::Accept(mut fields), ElicitationKind::Form { schema, .. }) => {
                 for (name, default) in defaults(schema) {

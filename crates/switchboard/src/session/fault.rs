@@ -96,7 +96,7 @@ pub enum RequestFault {
     Invalid(String),
     /// Calls of another caller were in flight for too long.
     #[error(
-        "not sent within {}: a call of another caller is in flight, and this server asks questions",
+        "not sent within {}: calls of other callers were in flight, and a server that asks questions gets those of one caller at a time",
         duration_text(*.after)
     )]
     QueueTimeout {

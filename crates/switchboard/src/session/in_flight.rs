@@ -4,12 +4,13 @@
 //! requires, polls of a task). All of them share these deadlines.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
+use super::caller_queue::CallerQueue;
 use super::{CallOptions, RequestFault};
 use crate::caller::{Caller, CallerId, LogLine, Progress};
 use crate::catalog::ToolDefinition;
@@ -28,10 +29,19 @@ const CHECK_WHILE_PAUSED: Duration = Duration::from_millis(250);
 /// server could ask without end.
 const MAX_PAUSED: Duration = Duration::from_secs(60 * 60);
 
+/// How long a person may take to answer a server's question; then it is cancelled.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long a question stays open while a call of another caller waits for this one: less than that
+/// call waits by default.
+const CONTENDED_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A tool call, a read or a prompt, from its first request to the server to its final result.
 pub(super) struct InFlightCall {
     purpose: RequestPurpose,
     pub(super) deadlines: Deadlines,
+    /// Where calls of other callers wait for this one, if the server gets one caller's at a time.
+    queue: OnceLock<Arc<CallerQueue>>,
     /// Whether the server was given input before the result.
     pub(super) gave_input: AtomicBool,
     /// How many sampling requests the server has made so far.
@@ -108,6 +118,7 @@ impl InFlightCall {
         Arc::new(Self {
             purpose,
             deadlines: Deadlines::start(timeouts, since.unwrap_or(now), now),
+            queue: OnceLock::new(),
             gave_input: AtomicBool::new(false),
             samplings: AtomicUsize::new(0),
         })
@@ -197,6 +208,41 @@ impl InFlightCall {
         });
     }
 
+    /// Calls of other callers wait in this queue until this one has ended.
+    pub(super) fn set_queue(&self, queue: &Arc<CallerQueue>) {
+        let _ = self.queue.set(queue.clone());
+    }
+
+    /// Waits for the caller's answer to a question of the server; the time does not count against the
+    /// deadlines. The error says why there is none.
+    pub(super) async fn answer<T>(&self, answer: impl Future<Output = T>) -> Result<T, String> {
+        let _pause = self.pause_deadlines();
+        tokio::select! {
+            biased;
+            answer = timeout(ANSWER_TIMEOUT, answer) => {
+                answer.map_err(|_| format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))
+            }
+            () = self.until_contended() => Err(format!(
+                "no answer, and calls of others have waited for {} s",
+                CONTENDED_ANSWER_TIMEOUT.as_secs()
+            )),
+        }
+    }
+
+    /// Completes when a question has kept calls of other callers waiting for long enough.
+    async fn until_contended(&self) {
+        let Some(queue) = self.queue.get() else {
+            return std::future::pending().await;
+        };
+        loop {
+            queue.until_others_wait().await;
+            sleep(CONTENDED_ANSWER_TIMEOUT).await;
+            if queue.has_waiters() {
+                return;
+            }
+        }
+    }
+
     /// Pauses the deadlines while the guard lives.
     pub(super) fn pause_deadlines(&self) -> DeadlinePause<'_> {
         self.deadlines.pause(Instant::now());
@@ -225,6 +271,16 @@ struct DeadlineTimes {
     paused_at: Instant,
     /// The sum of the pauses that are over.
     paused_for: Duration,
+}
+
+impl DeadlineTimes {
+    /// The sum of the pauses until now.
+    fn paused_until(&self, now: Instant) -> Duration {
+        match self.pauses {
+            0 => self.paused_for,
+            _ => self.paused_for + (now - self.paused_at),
+        }
+    }
 }
 
 /// The result of checking the deadlines.
@@ -296,10 +352,7 @@ impl Deadlines {
     pub(super) fn check(&self, now: Instant) -> DeadlineCheck {
         let times = self.times();
         let is_paused = times.pauses > 0;
-        let paused_for = match is_paused {
-            true => times.paused_for + (now - times.paused_at),
-            false => times.paused_for,
-        };
+        let paused_for = times.paused_until(now);
         let idle_end = times.last_activity + self.timeouts.call;
         let total_end = self.started + self.timeouts.call_max + paused_for.min(MAX_PAUSED);
         if is_paused && now < total_end {

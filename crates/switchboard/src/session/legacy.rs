@@ -6,7 +6,6 @@
 //! | `initialize` | the handshake |
 //! | `server_requests` | answers the server's requests, on behalf of the call that caused them |
 //! | `caller_question` | one question: asked, declined or withdrawn |
-//! | `caller_queue` | serialises callers where nothing shows which call a question belongs to |
 //! | `url_elicitation` | pages that a caller must visit, also as a precondition of a request |
 //! | `tasks` | calls that become tasks |
 //! | `subscribe` | subscriptions and the log level |
@@ -17,8 +16,8 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, timeout_at};
 
-use self::caller_queue::{CallerQueue, CallerTurn};
 use self::tasks::TaskCapabilities;
+use super::caller_queue::{CallerQueue, CallerTurn};
 use super::in_flight::InFlightCall;
 use super::peer::{OutboundRequest, ParamField, Peer, PendingResponse};
 use super::receiver::{EraInbound, Receiver, TaskGuard};
@@ -33,7 +32,6 @@ use crate::untrusted::quoted;
 use crate::wire::{RawJson, RequestId, TOOLS_CALL};
 
 mod caller_question;
-mod caller_queue;
 mod initialize;
 mod keep_alive;
 mod server_requests;
@@ -286,16 +284,13 @@ impl LegacyHalf {
         }
     }
 
-    /// Whether a caller waits until the calls of another one have ended.
-    pub(super) fn has_waiting_callers(&self) -> bool {
-        self.queue.has_waiting()
-    }
-
     async fn wait_for_turn(&self, call: &InFlightCall) -> Result<CallerTurn, RequestFault> {
         let turn = timeout_at(call.deadlines.first, self.queue.enter(call.caller_id())).await;
-        turn.map_err(|_| RequestFault::QueueTimeout {
+        let turn = turn.map_err(|_| RequestFault::QueueTimeout {
             after: call.deadlines.shortest(),
-        })
+        })?;
+        call.set_queue(&self.queue);
+        Ok(turn)
     }
 }
 

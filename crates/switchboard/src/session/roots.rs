@@ -1,9 +1,7 @@
 //! The roots that servers may ask for: the host's, shared by all its sessions, or a caller's.
 
 use tokio::sync::watch;
-use tokio::time::timeout;
 
-use super::elicitation::ANSWER_TIMEOUT;
 use super::in_flight::InFlightCall;
 use crate::caller::{CallerId, Root, RootsAnswer};
 
@@ -97,11 +95,9 @@ impl Roots {
 }
 
 impl InFlightCall {
-    /// Asks the caller for its roots; the time does not count against the deadlines.
+    /// Asks the caller for its roots.
     pub(super) async fn ask_roots(&self) -> Option<RootsAnswer> {
-        let _pause = self.pause_deadlines();
-        let asked = timeout(ANSWER_TIMEOUT, self.caller().ask_roots()).await;
-        asked.ok().flatten()
+        self.answer(self.caller().ask_roots()).await.ok().flatten()
     }
 }
 

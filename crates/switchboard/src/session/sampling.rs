@@ -11,9 +11,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
 
-use super::elicitation::ANSWER_TIMEOUT;
 use super::in_flight::InFlightCall;
 use crate::caller::{BoxFuture, Caller, SampleAnswer, Sampling};
 use crate::config::Fingerprint;
@@ -50,7 +48,7 @@ pub(crate) struct ServerSamplingPolicy {
 }
 
 impl InFlightCall {
-    /// Asks the policy, then the caller; the time does not count against the deadlines.
+    /// Asks the policy, then the caller.
     pub(super) async fn sample(
         &self,
         params: RawJson,
@@ -58,15 +56,11 @@ impl InFlightCall {
         sampling_policy: Option<&ServerSamplingPolicy>,
     ) -> Result<RawJson, SamplingRefusal> {
         let request = self.permit_sampling(params, tool, sampling_policy).await?;
-        let _pause = self.pause_deadlines();
-        match timeout(ANSWER_TIMEOUT, self.caller().sample(&request)).await {
+        match self.answer(self.caller().sample(&request)).await {
             Ok(SampleAnswer::Answer(answer)) => Ok(answer),
             Ok(SampleAnswer::Refuse(line)) => Err(SamplingRefusal::plain(line)),
             Ok(SampleAnswer::Error(error)) => Err(SamplingRefusal::answered(error)),
-            Err(_) => Err(SamplingRefusal::plain(format!(
-                "no answer within {} s",
-                ANSWER_TIMEOUT.as_secs()
-            ))),
+            Err(reason) => Err(SamplingRefusal::plain(reason)),
         }
     }
 
@@ -87,7 +81,6 @@ impl InFlightCall {
                 "at most {MAX_PER_CALL} sampling requests are allowed during one call"
             )));
         }
-        let _pause = self.pause_deadlines();
         let request = Sampling {
             server: self.server().clone(),
             tool,
@@ -98,7 +91,8 @@ impl InFlightCall {
                 "it needs approval, and no person can be asked".to_owned(),
             ));
         };
-        let permitted = policy.permit(&request, *launch, self.caller()).await;
+        let permitted = self.answer(policy.permit(&request, *launch, self.caller()));
+        let permitted = permitted.await.unwrap_or_else(Err);
         permitted.map_err(SamplingRefusal::rejected)?;
         Ok(request)
     }

@@ -134,7 +134,7 @@ async fn p1_a_queued_call_ends_at_its_deadline() {
     let waited = tokio::time::timeout(Duration::from_secs(10), test.call("chaos/ok"))
         .await
         .expect("it ends");
-    let expected = r#"server "chaos": not sent within 300 ms: a call of another caller is in flight, and this server asks questions"#;
+    let expected = r#"server "chaos": not sent within 300 ms: calls of other callers were in flight, and a server that asks questions gets those of one caller at a time"#;
     assert_eq!(waited.unwrap_err().to_string(), expected);
     assert!(
         began.elapsed() < DEADLINE + ALLOWANCE,

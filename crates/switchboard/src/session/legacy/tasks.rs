@@ -9,8 +9,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::session::elicitation::ANSWER_TIMEOUT;
-use crate::session::in_flight::{DeadlineCheck, InFlightCall};
+use crate::session::in_flight::{ANSWER_TIMEOUT, DeadlineCheck, InFlightCall};
 use crate::session::peer::{OutboundRequest, ParamField, Peer};
 use crate::session::tasks::{
     CANCEL_TIMEOUT, FollowedTask, MAX_LOST, TaskFollower, TaskState, TaskStatus, cancel, cancelled,

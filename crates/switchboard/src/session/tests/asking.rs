@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::caller::{Root, SampleAnswer, Sampling};
-use crate::config::Fingerprint;
+use crate::config::{Asks, Fingerprint};
 use crate::transport::TransportFault;
 
 /// A caller that answers everything, and records its notices, logs and questions.
@@ -305,6 +305,40 @@ async fn s3_20_a_cancelled_request_refuses_no_questions_of_the_same_clients_next
         assert_eq!(peer.next().await["result"]["content"], expected);
         peer.answer(&of_next, json!({}));
         next.await.unwrap().unwrap();
+    }
+}
+
+/// A question that keeps a call of another caller waiting is cancelled before that call's deadline.
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_question_is_cancelled_for_the_calls_that_wait_for_it() {
+    for is_contended in [false, true] {
+        let asking = OpenOptions {
+            asks: Asks::Yes,
+            ..options(Protocol::Legacy)
+        };
+        let (session, mut peer) = opened_with(Era::Legacy, asking).await;
+        let first = tokio::spawn({
+            let (session, caller) = (session.clone(), Arc::new(UnansweringCaller));
+            async move {
+                let caller: Arc<dyn Caller> = caller;
+                session.read("a:b", &caller, Timeouts::default()).await
+            }
+        });
+        let bert = Arc::new(RecordingCaller::new("bert"));
+        let of_anna = peer.expect("resources/read").await;
+        let asked = tokio::time::Instant::now();
+        peer.send(&form("q", "?"));
+        let second = is_contended.then(|| reads(&session, &bert));
+        assert_eq!(peer.next().await["result"], json!({"action": "cancel"}));
+        let expected = if is_contended { 30 } else { 300 };
+        assert_eq!(asked.elapsed().as_secs(), expected);
+        peer.answer(&of_anna, json!({}));
+        first.await.unwrap().unwrap();
+        if let Some(second) = second {
+            let of_bert = peer.expect("resources/read").await;
+            peer.answer(&of_bert, json!({}));
+            second.await.unwrap().unwrap();
+        }
     }
 }
 

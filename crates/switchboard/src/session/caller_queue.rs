@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::caller::CallerId;
 use crate::sync::lock;
@@ -12,7 +12,11 @@ use crate::sync::lock;
 /// Admits the calls of one caller together, and those of others after them, in the order of
 /// arrival.
 #[derive(Debug, Default)]
-pub(super) struct CallerQueue(Mutex<CallerQueueState>);
+pub(super) struct CallerQueue {
+    state: Mutex<CallerQueueState>,
+    /// Notified when a call begins to wait.
+    waiter_added: Notify,
+}
 
 #[derive(Debug, Default)]
 struct CallerQueueState {
@@ -30,7 +34,7 @@ pub(super) struct CallerTurn {
 
 impl CallerQueue {
     fn state(&self) -> MutexGuard<'_, CallerQueueState> {
-        lock(&self.0)
+        lock(&self.state)
     }
 
     /// Waits until the caller is admitted.
@@ -60,15 +64,30 @@ impl CallerQueue {
             state.waiting.push_back((caller.clone(), sender));
             receiver
         };
+        self.waiter_added.notify_waiters();
         waiting
             .await
             .expect("a waiter leaves the queue only by being admitted")
     }
 
-    /// Whether another caller waits.
-    pub(super) fn has_waiting(&self) -> bool {
+    /// Whether a call of another caller waits for the admitted ones.
+    pub(super) fn has_waiters(&self) -> bool {
         let state = self.state();
         state.waiting.iter().any(|(_, waiter)| !waiter.is_closed())
+    }
+
+    /// Completes while a call of another caller waits for the admitted ones.
+    pub(super) async fn until_others_wait(&self) {
+        loop {
+            let added = self.waiter_added.notified();
+            tokio::pin!(added);
+            // Enabled before the check, so that a waiter between check and wait is not missed.
+            added.as_mut().enable();
+            if self.has_waiters() {
+                return;
+            }
+            added.await;
+        }
     }
 
     fn turn(self: &Arc<Self>) -> CallerTurn {
@@ -132,7 +151,7 @@ mod tests {
         let mut late = Box::pin(turns.enter(&a));
         assert!(futures_pending(&mut other).await, "b waits for a");
         assert!(futures_pending(&mut late).await, "a does not overtake b");
-        assert!(turns.has_waiting());
+        assert!(turns.has_waiters());
         drop(first);
         assert!(
             futures_pending(&mut other).await,
@@ -143,7 +162,7 @@ mod tests {
         assert!(futures_pending(&mut late).await, "a waits for b");
         drop(inside);
         drop(late.await);
-        assert!(!turns.has_waiting());
+        assert!(!turns.has_waiters());
     }
 
     #[tokio::test]
