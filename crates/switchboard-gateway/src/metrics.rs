@@ -165,7 +165,8 @@ impl GatewayMetrics {
         }
         if !report.server_time.is_zero() {
             tool.wire.observe(report.server_time.as_secs_f64());
-            let elsewhere = report.server_time + report.approval + report.waiting;
+            let waits = report.approval + report.waiting + report.questions;
+            let elsewhere = report.server_time + waits;
             let own = record.duration.saturating_sub(elsewhere);
             self.own.observe(own.as_secs_f64());
             if let Some(latency) = &tool.latency {

@@ -458,6 +458,8 @@ impl Recorder for Operations {
             duration: Some(record.duration),
             server_duration: report.and_then(|report| part(report.server_time)),
             approval_duration: report.and_then(|report| part(report.approval)),
+            waiting_duration: report.and_then(|report| part(report.waiting)),
+            questions_duration: report.and_then(|report| part(report.questions)),
             peer: None,
         };
         self.audit.add(&line);

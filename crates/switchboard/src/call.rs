@@ -210,7 +210,7 @@ impl HostState {
                             .await?
                     }
                 };
-                let sent = context.trace.sent(&tool);
+                let sent = context.trace.sent(&tool, &call);
                 let answer = session.session().call(call).await;
                 context.trace.answered(&tool, sent, answer.is_ok());
                 let answer = match answer {

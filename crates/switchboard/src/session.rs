@@ -70,7 +70,7 @@ mod tests;
 
 pub(crate) use self::cache::Cache;
 pub use self::fault::{OpenFault, RequestFault, TaskFault};
-pub(crate) use self::in_flight::PermittedCall;
+pub(crate) use self::in_flight::{CallClock, PermittedCall};
 pub use self::operations::CompletionTarget;
 pub(crate) use self::options::CallOptions;
 pub use self::options::{DeviationCounter, Hello, OpenOptions, ProtocolDeviations};

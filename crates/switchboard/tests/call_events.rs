@@ -104,7 +104,13 @@ async fn each_call_is_one_event_with_decision_outcome_and_times() {
     );
     assert_eq!(*captured.spans.lock().unwrap(), ["call"; 6]);
     for Fields(fields) in events.iter() {
-        for time in ["approval_ms", "waiting_ms", "server_ms", "total_ms"] {
+        for time in [
+            "approval_ms",
+            "waiting_ms",
+            "questions_ms",
+            "server_ms",
+            "total_ms",
+        ] {
             assert!(fields[time].parse::<u64>().is_ok(), "{time}");
         }
     }

@@ -60,6 +60,10 @@ pub struct AuditLine<'a> {
     pub server_duration: Option<Duration>,
     /// The approval's share of the time.
     pub approval_duration: Option<Duration>,
+    /// The share of waiting for the server to connect, or for calls of other clients to end.
+    pub waiting_duration: Option<Duration>,
+    /// The share of waiting for the client's answers to questions of the server.
+    pub questions_duration: Option<Duration>,
     /// Where a refused request came from.
     pub peer: Option<SocketAddr>,
 }
@@ -102,6 +106,8 @@ impl AuditLine<'_> {
             (",\"duration_ms\":", self.duration),
             (",\"server_ms\":", self.server_duration),
             (",\"approval_ms\":", self.approval_duration),
+            (",\"waiting_ms\":", self.waiting_duration),
+            (",\"questions_ms\":", self.questions_duration),
         ] {
             if let Some(duration) = duration {
                 out.push_str(key);

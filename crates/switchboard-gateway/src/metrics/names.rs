@@ -58,7 +58,7 @@ metrics! {
         "From a client's request to the response";
     CLIENT_DURATION = Seconds "mcp_client_operation_duration"
         ["mcp_method_name", "gen_ai_tool_name", "server"]
-        "Of a tool call: from the request to its server to the response";
+        "Of a tool call: from the request to its server to the response, without waiting for other calls or for the client's answers";
     SESSION_DURATION = Seconds "mcp_server_session_duration" []
         "From a legacy client's connection to its end";
     CLIENT_SESSION_DURATION = Seconds "mcp_client_session_duration" []

@@ -22,7 +22,7 @@ const FILTERS: [(&str, &str); 3] = [
 ];
 
 /// The fields of `/calls/NUMBER`.
-const FIELDS: [(&str, &str); 13] = [
+const FIELDS: [(&str, &str); 15] = [
     ("client", "Client"),
     ("method", "Method"),
     ("server", "Server"),
@@ -36,6 +36,11 @@ const FIELDS: [(&str, &str); 13] = [
     ("duration_ms", "Took (ms)"),
     ("server_ms", "of which the server (ms)"),
     ("approval_ms", "of which the approval (ms)"),
+    (
+        "waiting_ms",
+        "of which waiting for the server or other calls (ms)",
+    ),
+    ("questions_ms", "of which questions to the client (ms)"),
 ];
 
 /// Which lines are shown: those whose fields are the given values.

@@ -266,6 +266,49 @@ async fn a_change_of_roots_replaces_the_open_question_about_them() {
     stop(gateway).await;
 }
 
+/// The time of a call that waits for another client's, or for a client's answer, is not the server's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_of_waiting_for_clients_is_not_booked_as_the_servers() {
+    let scratch = Scratch::new();
+    let ask = Step::request("elicitation/create", Some(FORM));
+    let server = Chaos::new()
+        .era(Era::Legacy)
+        .tool("ask", vec![ask, Step::text("ok")])
+        .tool("plain", Step::text("ok"));
+    let entry = server.entry("s").set("asks", "yes");
+    let entry = entry.set("call_timeout", "300ms").render();
+    let host = host(&scratch, &format!("{ALLOW}{entry}")).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let gateway = Gateway::new(host, operations.settings());
+    let forms = json!({"elicitation": {"form": {}}});
+    let mut ada = TestClient::legacy(&gateway, "ada", forms).await;
+    let call = |name: &str| json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name}});
+    ada.send(call("mcp__s__ask")).await;
+    let question = ada.next().await;
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    // Both wait for as long as the second call may.
+    let mut bob = TestClient::legacy(&gateway, "bob", json!({})).await;
+    let queued = bob.call(1, "mcp__s__plain", json!({})).await;
+    assert!(queued.contains("not sent within 300 ms"), "{queued}");
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}});
+    ada.send(answer).await;
+    assert_eq!(ada.next().await["id"], 7);
+    let lines = operations.audit().recent(9);
+    for (client, share) in [("ada", "questions_ms"), ("bob", "waiting_ms")] {
+        let lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+        let line: Value = { lines }
+            .find(|line: &Value| line["client"] == client)
+            .unwrap();
+        let part = |key: &str| line[key].as_f64().unwrap_or_default();
+        assert!(part(share) >= 300.0, "{line}");
+        assert!(
+            part("server_ms") <= part("duration_ms") - part(share),
+            "{line}"
+        );
+    }
+    stop(gateway).await;
+}
+
 /// The audit log has what the server did, though the client never came for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_ended_while_its_client_was_asked_is_recorded_as_answered() {

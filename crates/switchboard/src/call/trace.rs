@@ -14,6 +14,7 @@ use crate::caller::{CallReport, Caller, DecisionKind, ReportedOutcome};
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::result::CallResult;
+use crate::session::{CallClock, PermittedCall};
 
 /// The tracing target, for filters.
 const TARGET: &str = "switchboard::calls";
@@ -32,8 +33,12 @@ pub(super) enum CallPhase {
     Approval,
     /// Waiting for a server to connect, or for the caller's own connection.
     Waiting,
-    /// From the request to its response.
-    Wire,
+}
+
+/// A request that is at its server, of a call that is measured.
+pub(super) struct SentCall {
+    at: Instant,
+    clock: CallClock,
 }
 
 pub(super) struct PendingReport {
@@ -70,6 +75,7 @@ impl ReportGuard {
                 error: None,
                 approval: Duration::ZERO,
                 waiting: Duration::ZERO,
+                questions: Duration::ZERO,
                 server_time: Duration::ZERO,
                 total: Duration::ZERO,
             },
@@ -119,19 +125,24 @@ impl CallTrace<'_> {
 
     /// The request is about to be sent.
     #[inline(always)]
-    pub(super) fn sent(&self, tool: &Tool) -> Option<Instant> {
+    pub(super) fn sent(&self, tool: &Tool, call: &PermittedCall) -> Option<SentCall> {
         log_step(tool, || "sent".to_owned());
-        self.now()
+        self.now().map(|at| SentCall {
+            at,
+            clock: call.clock(),
+        })
     }
 
     /// The request that was [sent](Self::sent) has its answer, or has failed.
     #[inline(always)]
-    pub(super) fn answered(&mut self, tool: &Tool, sent: Option<Instant>, is_ok: bool) {
-        self.spent(CallPhase::Wire, sent);
+    pub(super) fn answered(&mut self, tool: &Tool, sent: Option<SentCall>, is_ok: bool) {
+        if let (Some(pending), Some(sent)) = (&mut self.0, &sent) {
+            pending.answered(sent);
+        }
         log_step(tool, || {
             let outcome = if is_ok { "answered" } else { "failed" };
             match sent {
-                Some(sent) => format!("{outcome} after {} ms", sent.elapsed().as_millis()),
+                Some(sent) => format!("{outcome} after {} ms", sent.at.elapsed().as_millis()),
                 None => outcome.to_owned(),
             }
         });
@@ -150,7 +161,6 @@ impl CallTrace<'_> {
         let total = match phase {
             CallPhase::Approval => &mut pending.report.approval,
             CallPhase::Waiting => &mut pending.report.waiting,
-            CallPhase::Wire => &mut pending.report.server_time,
         };
         *total += since.elapsed();
     }
@@ -165,6 +175,16 @@ impl PendingReport {
             self.span.record("tool", &*shown(tool));
         }
         self.report.tool = Some(tool.clone());
+    }
+
+    /// The server's time does not include waiting for calls of others and for answers to its
+    /// questions.
+    #[cold]
+    fn answered(&mut self, sent: &SentCall) {
+        let (queued, questions) = (sent.clock.queued(), sent.clock.questions());
+        self.report.waiting += queued;
+        self.report.questions += questions;
+        self.report.server_time += sent.at.elapsed().saturating_sub(queued + questions);
     }
 
     #[cold]
@@ -224,6 +244,7 @@ fn trace(span: &Span, report: &CallReport) {
         error = report.error,
         approval_ms = ms(report.approval),
         waiting_ms = ms(report.waiting),
+        questions_ms = ms(report.questions),
         server_ms = ms(report.server_time),
         total_ms = ms(report.total),
         "call ended"

@@ -30,9 +30,11 @@ pub struct CallReport {
     pub error: Option<String>,
     /// The time spent on approval.
     pub approval: Duration,
-    /// The time spent waiting for the server.
+    /// The time spent waiting for the server to connect, or for calls of other callers to end.
     pub waiting: Duration,
-    /// The time from the request to its response.
+    /// The time in which questions of the server to the caller were open.
+    pub questions: Duration,
+    /// The other time from the request to its response.
     pub server_time: Duration,
     /// The total time.
     pub total: Duration,

@@ -71,6 +71,11 @@ impl PermittedCall {
     pub(crate) fn new(permit: Permit, options: CallOptions) -> Self {
         Self(InFlightCall::of_tool(permit, options))
     }
+
+    /// Measures the call once it is sent.
+    pub(crate) fn clock(&self) -> CallClock {
+        CallClock(self.0.clone())
+    }
 }
 
 impl std::fmt::Debug for InFlightCall {
@@ -271,6 +276,24 @@ struct DeadlineTimes {
     paused_at: Instant,
     /// The sum of the pauses that are over.
     paused_for: Duration,
+    /// The time spent waiting for calls of other callers.
+    queued_for: Duration,
+}
+
+/// Which parts of a call's time were not the server's. A clone of the call's own record, readable
+/// when the call has ended.
+pub(crate) struct CallClock(Arc<InFlightCall>);
+
+impl CallClock {
+    /// The time spent waiting for calls of other callers.
+    pub(crate) fn queued(&self) -> Duration {
+        self.0.deadlines.times().queued_for
+    }
+
+    /// The time in which questions of the server were open.
+    pub(crate) fn questions(&self) -> Duration {
+        self.0.deadlines.times().paused_until(Instant::now())
+    }
 }
 
 impl DeadlineTimes {
@@ -302,6 +325,7 @@ impl Deadlines {
             pauses: 0,
             paused_at: now,
             paused_for: Duration::ZERO,
+            queued_for: Duration::ZERO,
         };
         Self {
             timeouts,
@@ -327,6 +351,11 @@ impl Deadlines {
     /// Restarts the idle deadline after progress.
     pub(super) fn restart_idle(&self, now: Instant) {
         self.times().last_activity = now;
+    }
+
+    /// Adds time spent waiting for calls of other callers.
+    pub(super) fn add_queued(&self, time: Duration) {
+        self.times().queued_for += time;
     }
 
     /// Pauses the deadlines while a question is open.

@@ -285,7 +285,9 @@ impl LegacyHalf {
     }
 
     async fn wait_for_turn(&self, call: &InFlightCall) -> Result<CallerTurn, RequestFault> {
+        let began = Instant::now();
         let turn = timeout_at(call.deadlines.first, self.queue.enter(call.caller_id())).await;
+        call.deadlines.add_queued(began.elapsed());
         let turn = turn.map_err(|_| RequestFault::QueueTimeout {
             after: call.deadlines.shortest(),
         })?;
