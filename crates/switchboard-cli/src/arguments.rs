@@ -144,7 +144,7 @@ pub(crate) enum Command {
     Attach(attach::AttachArgs),
     /// Show the calls that wait for approval at the running gateway, and answer them
     Approvals(approvals::ApprovalsArgs),
-    /// Make the running gateway read its configuration again
+    /// Make the running gateway read its configuration again; accepts what it starts or allows, and lists it
     Reload,
     /// Create, list or revoke the tokens of clients that connect over HTTP
     Token(token::TokenArgs),

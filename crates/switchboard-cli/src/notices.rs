@@ -128,6 +128,7 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
         removed,
         rules_changed,
         pending,
+        accepted: accepted_changes,
         ..
     } = reloaded;
     let line_about = |servers: &[ServerName], outcome: &str| {
@@ -152,6 +153,11 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
         rules_changed
             .then(|| "the configuration changed: the new permission rules apply".to_owned()),
     );
+    lines.extend(accepted_changes.iter().map(|change| {
+        let server = change.server.as_ref().map(ServerName::as_str);
+        let runs = change.lines.iter().map(String::as_str);
+        accepted(server, &change.reason, runs).trim_end().to_owned()
+    }));
     lines.extend(pending.iter().map(|PendingChange { server, reason, .. }| {
         let reason = escaped(reason);
         match server {
@@ -168,6 +174,23 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
         }
     }));
     lines
+}
+
+/// A change that was accepted with a reload: what it is, and below it what its server runs.
+pub(crate) fn accepted<'a>(
+    server: Option<&str>,
+    reason: &str,
+    lines: impl Iterator<Item = &'a str>,
+) -> String {
+    let about = match server {
+        Some(server) => format!("server \"{}\": ", escaped(server)),
+        None => String::new(),
+    };
+    let mut shown = format!("accepted: {about}{}\n", escaped(reason));
+    for line in lines {
+        shown.push_str(&format!("    {}\n", escaped(line)));
+    }
+    shown
 }
 
 /// Reports references to unset variables: they become empty, which often makes a server fail later.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use switchboard::caller::{DecisionKind, SamplingDecision};
 use switchboard::hint::Hint;
+use switchboard::reload::ReloadReport;
 use switchboard::{Approval, BoxFuture, Host, RawJson, ServerName};
 
 use crate::approval_queue::{ApprovalEffect, ApprovalQueue, REVOKED, WaitingCall};
@@ -257,6 +258,26 @@ impl Operations {
             accepted.map(drop).map_err(|error| error.to_string())
         });
         accepting.await.map_err(|error| error.to_string())?
+    }
+
+    /// An operator's reload has taken effect: each change that was accepted with it is one line.
+    pub fn record_accepted(&self, report: &ReloadReport, by: &'static str) {
+        for change in &report.accepted {
+            let server = change.server.as_ref();
+            let lines = change.lines.iter();
+            let shown: Vec<_> = std::iter::once(&change.reason)
+                .chain(lines)
+                .cloned()
+                .collect();
+            self.audit.add(&AuditLine {
+                event: "accept",
+                by,
+                server: server.map_or("", |server| server.as_str()),
+                name: &shown.join("; "),
+                outcome: "accepted",
+                ..AuditLine::default()
+            });
+        }
     }
 
     /// A command of the socket: `approvals`, `approvals allow ID`, `approvals deny ID`. The answer is

@@ -6,7 +6,7 @@ use crate::secret::Redacted;
 use crate::state::State;
 use crate::untrusted::Untrusted;
 
-pub use reload_report::{PendingChange, ReloadReport};
+pub use reload_report::{AcceptedChange, PendingChange, ReloadReport};
 
 mod reload_report;
 

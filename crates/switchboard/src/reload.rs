@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::config::{Config, ConfigErrors, Diagnostic, ServerConfig};
 use crate::event::Event;
-pub use crate::event::{PendingChange, ReloadReport};
+pub use crate::event::{AcceptedChange, PendingChange, ReloadReport};
 use crate::host::{Host, HostState, RetiringServer, Roster, initial_state, wait_ended};
 use crate::name::ServerName;
 use crate::server::ServerHandle;
@@ -21,7 +21,7 @@ use crate::store::StoreError;
 use crate::sync::lock;
 use crate::trust::{self, AcceptError, Disclosure};
 
-use difference::{Difference, ReloadApproval, ServerChange, difference, may_run};
+use difference::{Difference, ReloadApproval, ServerChange, difference, may_run, widening};
 #[cfg(feature = "watch")]
 pub use watcher::WatchError;
 
@@ -30,7 +30,8 @@ mod difference;
 mod watcher;
 
 impl Host {
-    /// Applies a new configuration on a person's request, including what allows more. Unchanged
+    /// Applies a new configuration on a person's request, including what allows more, which the
+    /// report lists as [`accepted`](ReloadReport::accepted). Unchanged
     /// servers and their calls are not affected; a project's entry that nobody has accepted is
     /// still not started, and one whose acceptance was revoked is stopped. The servers and rules
     /// that the [`HostBuilder`](crate::HostBuilder) got in code stay. In dialects whose files are
@@ -38,6 +39,16 @@ impl Host {
     pub async fn reload(&self, mut config: Config) -> Result<ReloadReport, ConfigErrors> {
         self.0.in_code.add_to(&mut config);
         self.0.apply(config, ReloadCause::Person).await
+    }
+
+    /// Applies what a new configuration changes without a person's approval, as
+    /// [`watch`](Self::watch) does: what would start or allow more is pending.
+    pub async fn reload_unattended(
+        &self,
+        mut config: Config,
+    ) -> Result<ReloadReport, ConfigErrors> {
+        self.0.in_code.add_to(&mut config);
+        self.0.apply(config, ReloadCause::FileChange).await
     }
 
     /// The changes of watched files that need a person's approval: through
@@ -151,6 +162,10 @@ impl HostState {
         let has_revoked = self.drop_revoked_grants().await;
         let roster = self.roster();
         let difference = self.difference(&roster, &new, cause);
+        let widening = match cause {
+            ReloadCause::Person => self.widening(&roster, &new),
+            ReloadCause::FileChange => Vec::new(),
+        };
         let gate = Roster::gate_of(&difference.config, &self.own, &*self.store)?;
         *lock(&self.reload.load_errors) = None;
         *lock(&self.reload.latest) = Some(Arc::new(new));
@@ -165,9 +180,11 @@ impl HostState {
             return Ok(reloaded);
         }
         let (servers, retiring) = self.next_servers(&roster, &difference);
+        let reloaded = report(&roster, &difference, &servers);
         let reloaded = ReloadReport {
             rules_changed,
-            ..report(&roster, &difference, &servers)
+            accepted: self.accepted_changes(widening, &reloaded, &difference.config),
+            ..reloaded
         };
         self.replace_roster(Roster::new(
             roster.number + 1,
@@ -208,17 +225,55 @@ impl HostState {
         }
     }
 
+    /// Why a server of the roster waits for a person, if it does.
+    fn why_waiting(&self, roster: &Roster, name: &ServerName) -> Option<String> {
+        let server = roster.server(name).ok()?;
+        why_untrusted(server).or_else(|| {
+            (may_run(&server.config, &roster.config) && self.is_revoked(&server.config))
+                .then(|| "this project's entry is no longer accepted".to_owned())
+        })
+    }
+
+    fn is_accepted(&self, server: &ServerConfig) -> bool {
+        trust::is_accepted(server, &self.resources.environment, &*self.store)
+    }
+
+    /// What a person's reload allows that an edit of the files would not.
+    fn widening(&self, roster: &Roster, new: &Config) -> Vec<PendingChange> {
+        let waits = |name: &ServerName| self.why_waiting(roster, name);
+        let accepted = |server: &ServerConfig| self.is_accepted(server);
+        widening(&roster.config, &waits, new, &accepted)
+    }
+
+    /// The changes of these that took effect, with what the servers run. A project's entry waits
+    /// after a reload, too.
+    fn accepted_changes(
+        &self,
+        widening: Vec<PendingChange>,
+        reloaded: &ReloadReport,
+        config: &Config,
+    ) -> Vec<AcceptedChange> {
+        let waits = |change: &PendingChange| {
+            let mut pending = reloaded.pending.iter();
+            change.server.is_some() && pending.any(|other| other.server == change.server)
+        };
+        let accepted = widening.into_iter().filter(|change| !waits(change));
+        let environment = &self.resources.environment;
+        let with_lines = |PendingChange { server, reason }| {
+            let entry = server.as_ref().and_then(|name| config.servers.get(name));
+            let disclosed = entry.map(|entry| trust::disclose(entry, environment));
+            AcceptedChange {
+                server,
+                reason,
+                lines: disclosed.map_or_else(Vec::new, |shown| shown.stored_lines),
+            }
+        };
+        accepted.map(with_lines).collect()
+    }
+
     fn difference(&self, roster: &Roster, new: &Config, cause: ReloadCause) -> Difference {
-        let waits = |name: &ServerName| {
-            let server = roster.server(name).ok()?;
-            why_untrusted(server).or_else(|| {
-                (may_run(&server.config, &roster.config) && self.is_revoked(&server.config))
-                    .then(|| "this project's entry is no longer accepted".to_owned())
-            })
-        };
-        let accepted = |server: &ServerConfig| {
-            trust::is_accepted(server, &self.resources.environment, &*self.store)
-        };
+        let waits = |name: &ServerName| self.why_waiting(roster, name);
+        let accepted = |server: &ServerConfig| self.is_accepted(server);
         let mut found = match cause {
             ReloadCause::Person => difference(&roster.config, &waits, new, ReloadApproval::Person),
             ReloadCause::FileChange => difference(

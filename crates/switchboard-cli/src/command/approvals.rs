@@ -169,7 +169,10 @@ fn change_paragraph(change: &Value) -> String {
     };
     if change["can_accept"] != true {
         let reload = hints::command(&["reload"]);
-        return format!("{about}{} (to apply it, run {reload})\n", text("reason"));
+        return format!(
+            "{about}{} (to apply it and all other changes, run {reload})\n",
+            text("reason")
+        );
     }
     let mut shown = format!("{}  {about}{}\n", text("id"), text("reason"));
     for fact in change["lines"].as_array().into_iter().flatten() {

@@ -12,7 +12,7 @@ use switchboard_gateway::edge::socket::command_line;
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
-use crate::{gateway_record, hints, output};
+use crate::{gateway_record, hints, notices, output};
 
 /// Limit of a reload, which waits for servers to end.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,9 +33,23 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     }
     match options.json {
         true => output::print_json(&line)?,
-        false => output::print(&format!("{}\n", text("summary")))?,
+        false => output::print(&format!("{}\n{}", text("summary"), accepted(&answer)))?,
     }
     Ok(0)
+}
+
+/// What the reload has accepted, each change with what its server runs.
+fn accepted(answer: &Value) -> String {
+    let changes = answer["accepted"].as_array();
+    let texts = changes.into_iter().flatten().map(|change| {
+        let lines = change["lines"].as_array().into_iter().flatten();
+        notices::accepted(
+            change["server"].as_str(),
+            change["reason"].as_str().unwrap_or_default(),
+            lines.filter_map(Value::as_str),
+        )
+    });
+    texts.collect()
 }
 
 /// Sends a command to the running gateway; returns its answer, one line.

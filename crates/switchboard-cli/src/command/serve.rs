@@ -43,7 +43,8 @@ Examples:
                                             token; /mcp/NAME is one server under its own names
   switchboard token new codex               create a token for a client
   switchboard attach --as codex             connect without HTTP and token
-  switchboard reload                        read the configuration again (so does SIGHUP)")]
+  switchboard reload                        read the configuration again, and accept its changes
+  kill -HUP PID                             the same, but what needs approval waits")]
 pub(crate) struct ServeArgs {
     /// How tools and prompts are named; `identity` keeps the names of a single server
     #[arg(long, value_name = "STYLE", value_parser = styles())]

@@ -453,9 +453,66 @@ fn a_reload_says_that_rules_have_changed() {
         .home
         .user_file(&format!("{}{allow}", gateway.config));
     let ran = gateway.home.run(&["reload"]);
-    assert_eq!(ran.stdout, "rules changed\n", "{ran:?}");
+    let expected = "rules changed\naccepted: a new rule would allow \"demo/echo\"\n";
+    assert_eq!(ran.stdout, expected, "{ran:?}");
     let ran = gateway.home.run(&["reload"]);
     assert_eq!(ran.stdout, "nothing has changed\n", "{ran:?}");
+}
+
+/// T3: SIGHUP, which any program can send, accepts nothing. A person's reload lists what it accepts,
+/// and the audit log has a line for each.
+#[test]
+fn t3_a_hang_up_accepts_nothing_and_a_reload_lists_and_records_what_it_accepts() {
+    let mut gateway = Gateway::start_with("[permissions]\nallow = [\"demo/echo\"]\n", &[]);
+    let started = gateway.home.path("started");
+    let run = format!("touch {}; exec {PROGRAM} __demo-server", started.display());
+    let twin = format!("[servers.twin]\ncommand = \"sh\"\nargs = [\"-c\", {run:?}]\n");
+    let wider = gateway.config.replace("demo/echo", "*");
+    gateway.home.user_file(&format!("{twin}{wider}"));
+    kill(Pid::from_raw(gateway.pid()), Signal::SIGHUP).unwrap();
+    let file = gateway.home.path("state/switchboard/audit/audit.jsonl");
+    let audited = |event: &str, by: &str| -> Vec<Value> {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let lines = lines.filter(|line: &Value| line["event"] == event && line["by"] == by);
+        lines.collect()
+    };
+    let waits = until(|| audited("reload", "SIGHUP").pop());
+    let name = waits["name"].as_str().unwrap();
+    assert!(name.contains("twin waits: it is new"), "{waits}");
+    assert!(name.contains("a new rule would allow"), "{waits}");
+    assert!(!started.exists());
+
+    let ran = gateway.home.run(&["reload"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("accepted: server \"twin\": it is new ("),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stdout
+            .contains("accepted: a new rule would allow \"*\"\n"),
+        "{ran:?}"
+    );
+    assert!(ran.stdout.contains("__demo-server"), "{ran:?}");
+    until(|| started.exists().then_some(()));
+    let accepted = until(|| {
+        let accepted = audited("accept", "switchboard reload");
+        (accepted.len() == 2).then_some(accepted)
+    });
+    assert_eq!(accepted[0]["server"], "twin");
+    let shown = accepted[0]["name"].as_str().unwrap();
+    assert!(
+        shown.contains("it is new") && shown.contains("__demo-server"),
+        "{shown}"
+    );
+    assert_eq!(accepted[1]["name"], "a new rule would allow \"*\"");
+    kill(Pid::from_raw(gateway.pid()), Signal::SIGTERM).unwrap();
+    gateway.wait();
+    assert_eq!(audited("accept", "switchboard reload").len(), 2);
 }
 
 /// The gateway offers one server under its own names, and knows no other.

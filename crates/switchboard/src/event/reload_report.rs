@@ -12,6 +12,19 @@ pub struct PendingChange {
     pub reason: String,
 }
 
+/// A change that took effect because a person asked for the reload: after an edit of a watched file
+/// alone it would wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AcceptedChange {
+    /// The server; `None` for rules that apply to all.
+    pub server: Option<ServerName>,
+    /// What would change without the reload, in one line that is safe to show.
+    pub reason: String,
+    /// What the server runs, without secrets.
+    pub lines: Vec<String>,
+}
+
 /// What a reload did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -31,4 +44,6 @@ pub struct ReloadReport {
     pub rules_changed: bool,
     /// Changes that need a person's approval.
     pub pending: Vec<PendingChange>,
+    /// Changes that the person who asked for the reload has approved with it.
+    pub accepted: Vec<AcceptedChange>,
 }

@@ -8,11 +8,15 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::PendingChange;
-use crate::config::{Config, Endpoint, Mode, ServerConfig};
+use crate::config::{Config, Dialect, Endpoint, Mode, ServerConfig};
 use crate::name::ServerName;
 use rules::RulesInForce;
 
 mod rules;
+
+/// How a server waits, at the end of the reason.
+const STARTS_LATER: &str = "; it starts once a person has accepted it";
+const RUNS_AS_BEFORE: &str = "; it runs as before until a person accepts the change";
 
 /// Who approved a new configuration.
 #[derive(Clone, Copy)]
@@ -60,9 +64,50 @@ pub(crate) fn difference(
     new: &Config,
     approval: ReloadApproval<'_>,
 ) -> Difference {
+    compare(old, waits, new, approval, |dialect| {
+        dialect.profile().watched
+    })
+}
+
+/// What a person accepts with a new configuration: what would be pending if its files, of whatever
+/// dialect, had only been edited.
+pub(crate) fn widening(
+    old: &Config,
+    waits: &dyn Fn(&ServerName) -> Option<String>,
+    new: &Config,
+    accepted: &dyn Fn(&ServerConfig) -> bool,
+) -> Vec<PendingChange> {
+    let approval = ReloadApproval::FileChange(accepted);
+    let found = compare(old, waits, new, approval, |_| true);
+    let starts = found.changes.into_iter().filter_map(|(name, change)| {
+        let ServerChange::Wait(reason) = change else {
+            return None;
+        };
+        let server = Some(name);
+        Some(PendingChange { server, reason })
+    });
+    let mut changes: Vec<_> = starts.chain(found.pending).collect();
+    for change in &mut changes {
+        for how_it_waits in [STARTS_LATER, RUNS_AS_BEFORE] {
+            if let Some(what) = change.reason.strip_suffix(how_it_waits) {
+                change.reason = what.to_owned();
+            }
+        }
+    }
+    changes
+}
+
+fn compare(
+    old: &Config,
+    waits: &dyn Fn(&ServerName) -> Option<String>,
+    new: &Config,
+    approval: ReloadApproval<'_>,
+    is_watched: fn(Dialect) -> bool,
+) -> Difference {
     let mut found = RulesInForce {
         old,
         new,
+        is_watched,
         pending: Vec::new(),
     };
     let (config, asked) = match approval {
@@ -211,10 +256,7 @@ fn change_by_new_entry(
 
 /// The server is listed and starts once a person has accepted it.
 fn wait_for_approval(why: &str, new: Arc<ServerConfig>) -> (Arc<ServerConfig>, ServerChange) {
-    let reason = format!(
-        "{}; it starts once a person has accepted it",
-        with_place(why, &new)
-    );
+    let reason = format!("{}{STARTS_LATER}", with_place(why, &new));
     (new, ServerChange::Wait(reason))
 }
 
@@ -225,7 +267,7 @@ fn keep_launch(
     found: &mut Difference,
 ) -> (Arc<ServerConfig>, ServerChange) {
     let reason = format!(
-        "{}; it runs as before until a person accepts the change",
+        "{}{RUNS_AS_BEFORE}",
         with_place("what it runs has changed", new)
     );
     found.pending.push(PendingChange {

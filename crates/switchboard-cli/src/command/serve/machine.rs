@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use switchboard::config::{self, Config, ConfigErrors, Diagnostic, GatewayConfig};
 use switchboard::reload::{ConfigSource, ReloadReport};
 use switchboard::secret::{Redactor, Secret};
@@ -321,7 +321,7 @@ fn serve_http(
     Ok(edge)
 }
 
-/// Reloads on SIGHUP, until the gateway closes or is idle.
+/// Reloads on SIGHUP as far as no approval is needed, until the gateway closes or is idle.
 async fn run_until_closed(
     mut closing: Receiver<bool>,
     hang_up: &Notify,
@@ -333,7 +333,7 @@ async fn run_until_closed(
         tokio::select! {
             _ = closing.wait_for(|closing| *closing) => return,
             () = until_idle.as_mut() => return,
-            () = hang_up.notified() => output::notice(&match commands.reload("SIGHUP").await {
+            () = hang_up.notified() => output::notice(&match commands.reload_unattended().await {
                 Ok(summary) => summary,
                 Err(error) => format!("the configuration was not reloaded: {error}"),
             }),
@@ -470,15 +470,36 @@ struct GatewayCommands {
 }
 
 impl GatewayCommands {
-    /// Reloads, and says in one line what has changed.
-    async fn reload(&self, by: &'static str) -> Result<String, ConfigErrors> {
+    /// Reloads for `switchboard reload`; returns its answer, with all that was accepted.
+    async fn reload(&self) -> Result<Value, ConfigErrors> {
         let config = self.reload.load()?;
-        let needs_restart = self.reload.needs_restart(&config.gateway);
         let report = self.host.reload(config.clone()).await?;
-        self.reload.accepted(&config);
-        let summary = summary(&report, needs_restart);
+        const BY: &str = "switchboard reload";
+        self.operations.record_accepted(&report, BY);
+        let accepted = report.accepted.iter().map(|change| {
+            let server = change.server.as_ref().map(ServerName::as_str);
+            json!({"server": server, "reason": change.reason, "lines": change.lines})
+        });
+        let accepted: Vec<_> = accepted.collect();
+        let summary = self.finish_reload(&report, &config, BY);
+        Ok(json!({ "summary": summary, "accepted": accepted }))
+    }
+
+    /// Reloads on SIGHUP, which any program of the same user can send: what would start or allow
+    /// more waits, as after an edit of a watched file.
+    async fn reload_unattended(&self) -> Result<String, ConfigErrors> {
+        let config = self.reload.load()?;
+        let report = self.host.reload_unattended(config.clone()).await?;
+        Ok(self.finish_reload(&report, &config, "SIGHUP"))
+    }
+
+    /// Says in one line what has changed.
+    fn finish_reload(&self, report: &ReloadReport, config: &Config, by: &'static str) -> String {
+        let needs_restart = self.reload.needs_restart(&config.gateway);
+        self.reload.accepted(config);
+        let summary = summary(report, needs_restart);
         self.operations.record_reload(&summary, by);
-        Ok(summary)
+        summary
     }
 }
 
@@ -498,8 +519,8 @@ impl SocketCommands for GatewayCommands {
                     }
                     (_, Err(error)) => json!({ "error": error.to_string() }),
                 },
-                "reload" => match self.reload("switchboard reload").await {
-                    Ok(summary) => json!({ "summary": summary }),
+                "reload" => match self.reload().await {
+                    Ok(answer) => answer,
                     Err(error) => json!({ "error": error.to_string() }),
                 },
                 _ => json!({ "error": format!("the gateway has no command {command:?}") }),

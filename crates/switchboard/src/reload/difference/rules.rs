@@ -10,6 +10,8 @@ use crate::name::ServerName;
 pub(super) struct RulesInForce<'a> {
     pub(super) old: &'a Config,
     pub(super) new: &'a Config,
+    /// Whether the files of this dialect are watched: an edit of others has no effect.
+    pub(super) is_watched: fn(Dialect) -> bool,
     pub(super) pending: Vec<PendingChange>,
 }
 
@@ -18,9 +20,9 @@ impl RulesInForce<'_> {
     /// pending.
     pub(super) fn in_force(&mut self) -> Config {
         let mut config = self.new.clone();
-        keep_unwatched_servers(self.old, &mut config);
+        keep_unwatched_servers(self.old, &mut config, self.is_watched);
         self.restrict_permissions(&mut config);
-        let is_watched = |project: &&ProjectPermissions| project.dialect.profile().watched;
+        let is_watched = |project: &&ProjectPermissions| (self.is_watched)(project.dialect);
         let (before, now) = (&self.old.project_permissions, &self.new.project_permissions);
         config.project_permissions = now
             .iter()
@@ -38,10 +40,15 @@ impl RulesInForce<'_> {
     /// Sets the stricter mode and rules of both configurations.
     fn restrict_permissions(&mut self, config: &mut Config) {
         let (old, new) = (&self.old.permissions, &self.new.permissions);
-        let (allow, more) = rules_in_both(&old.allow, &watched_rules(&old.allow, &new.allow));
-        let (ask, fewer_asked) = rules_in_either(&old.ask, &watched_rules(&old.ask, &new.ask));
-        let (deny, fewer_denied) = rules_in_either(&old.deny, &watched_rules(&old.deny, &new.deny));
-        let is_mode_pending = restrict_mode(self.old, config);
+        let watched = |old: &[RuleText], new: &[RuleText]| watched_rules(old, new, self.is_watched);
+        let has_watched = |permissions: &Permissions| {
+            permissions.configured
+                && (!permissions.only_unwatched || (self.is_watched)(Dialect::CoreAgent))
+        };
+        let (allow, more) = rules_in_both(&old.allow, &watched(&old.allow, &new.allow));
+        let (ask, fewer_asked) = rules_in_either(&old.ask, &watched(&old.ask, &new.ask));
+        let (deny, fewer_denied) = rules_in_either(&old.deny, &watched(&old.deny, &new.deny));
+        let is_mode_pending = restrict_mode(self.old, config, self.is_watched);
         let permissions = &mut config.permissions;
         permissions.configured = old.configured || (new.configured && !new.only_unwatched);
         permissions.only_unwatched =
@@ -73,15 +80,9 @@ impl RulesInForce<'_> {
     }
 }
 
-/// Whether a watched file has a permissions section.
-fn has_watched(permissions: &Permissions) -> bool {
-    permissions.configured && !permissions.only_unwatched
-}
-
 /// Sets the stricter mode, or keeps that of a file that is not watched; true if the new mode would
 /// ask about less.
-fn restrict_mode(old: &Config, config: &mut Config) -> bool {
-    let is_watched = |dialect: Dialect| dialect.profile().watched;
+fn restrict_mode(old: &Config, config: &mut Config, is_watched: fn(Dialect) -> bool) -> bool {
     let (before, now) = (&old.permissions, &mut config.permissions);
     let (was_watched, is_now_watched) = (
         before.mode_dialect.map(is_watched),
@@ -105,8 +106,8 @@ fn restrict_mode(old: &Config, config: &mut Config) -> bool {
 }
 
 /// Entries of files that are not watched stay as they were loaded.
-fn keep_unwatched_servers(old: &Config, config: &mut Config) {
-    let is_unwatched = |server: &ServerConfig| !server.dialect.profile().watched;
+fn keep_unwatched_servers(old: &Config, config: &mut Config, is_watched: fn(Dialect) -> bool) {
+    let is_unwatched = |server: &ServerConfig| !is_watched(server.dialect);
     let was_unwatched = |name: &ServerName| {
         old.servers
             .get(name)
@@ -131,8 +132,12 @@ fn keep_unwatched_servers(old: &Config, config: &mut Config) {
 }
 
 /// The new rules of files that are watched, with the old ones of those that are not.
-fn watched_rules(old: &[RuleText], new: &[RuleText]) -> Vec<RuleText> {
-    let is_watched = |rule: &&RuleText| rule.dialect.profile().watched;
+fn watched_rules(
+    old: &[RuleText],
+    new: &[RuleText],
+    is_watched: fn(Dialect) -> bool,
+) -> Vec<RuleText> {
+    let is_watched = |rule: &&RuleText| is_watched(rule.dialect);
     new.iter()
         .filter(is_watched)
         .chain(old.iter().filter(|rule| !is_watched(rule)))

@@ -62,6 +62,52 @@ fn words(change: &ServerChange) -> &str {
     }
 }
 
+/// T3: what a reload accepts is listed, also from files that are not watched, and nothing else is.
+#[test]
+fn t3_a_persons_reload_lists_each_new_launch_and_each_wider_rule() {
+    for dialect in [Dialect::Native, Dialect::CoreAgent] {
+        let of = |server: ServerConfig| ServerConfig { dialect, ..server };
+        let old = [server("a", "old"), server("b", "same"), server("gone", "x")];
+        let mut old = config(old.map(of));
+        let new = [server("a", "new"), server("b", "same"), server("c", "more")];
+        let mut new = config(new.map(of));
+        for config in [&mut old, &mut new] {
+            config.permissions.configured = true;
+            config.permissions.only_unwatched = dialect == Dialect::CoreAgent;
+        }
+        let rule = |text: &str| RuleText {
+            dialect,
+            ..rule(text)
+        };
+        old.permissions.deny = vec![rule("b/drop")];
+        new.permissions.allow = vec![rule("b")];
+        new.permissions.deny = vec![rule("c")];
+        let found = widening(&old, &started, &new, &|_| false);
+        let found: Vec<_> = (found.iter())
+            .map(|change| {
+                (
+                    change.server.as_ref().map(ServerName::as_str),
+                    &*change.reason,
+                )
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (Some("c"), "it is new (/etc/switchboard.toml:3)"),
+                (None, "a new rule would allow \"b\""),
+                (None, "\"b/drop\" would no longer be denied"),
+                (
+                    Some("a"),
+                    "what it runs has changed (/etc/switchboard.toml:3)"
+                ),
+            ],
+            "{dialect:?}"
+        );
+        assert_eq!(widening(&new, &started, &new, &|_| false), []);
+    }
+}
+
 /// Checks what happens to server `a` when its file changes and when a person reloads; and the
 /// number of pending changes.
 fn check(old: ServerConfig, new: ServerConfig, watched: &str, pending: usize, on_request: &str) {
