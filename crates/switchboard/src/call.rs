@@ -210,9 +210,9 @@ impl HostState {
                             .await?
                     }
                 };
-                let sent = context.trace.sent(&tool, &call);
+                context.trace.sent(&tool, &call);
                 let answer = session.session().call(call).await;
-                context.trace.answered(&tool, sent, answer.is_ok());
+                context.trace.answered(&tool, answer.is_ok());
                 let answer = match answer {
                     // An entry that fixes the era is never switched to the other.
                     Ok(raw)

@@ -35,8 +35,8 @@ pub(super) enum CallPhase {
     Waiting,
 }
 
-/// A request that is at its server, of a call that is measured.
-pub(super) struct SentCall {
+/// A request that is at its server.
+struct SentCall {
     at: Instant,
     clock: CallClock,
 }
@@ -46,6 +46,8 @@ pub(super) struct PendingReport {
     began: Instant,
     caller: Arc<dyn Caller>,
     report: CallReport,
+    /// Not in the call's future, where each call would have to drop it.
+    sent: Option<SentCall>,
 }
 
 impl ReportGuard {
@@ -79,6 +81,7 @@ impl ReportGuard {
                 server_time: Duration::ZERO,
                 total: Duration::ZERO,
             },
+            sent: None,
         }))))
     }
 
@@ -125,26 +128,21 @@ impl CallTrace<'_> {
 
     /// The request is about to be sent.
     #[inline(always)]
-    pub(super) fn sent(&self, tool: &Tool, call: &PermittedCall) -> Option<SentCall> {
+    pub(super) fn sent(&mut self, tool: &Tool, call: &PermittedCall) {
         log_step(tool, || "sent".to_owned());
-        self.now().map(|at| SentCall {
-            at,
-            clock: call.clock(),
-        })
+        if let Some(pending) = &mut self.0 {
+            pending.sent(call);
+        }
     }
 
     /// The request that was [sent](Self::sent) has its answer, or has failed.
     #[inline(always)]
-    pub(super) fn answered(&mut self, tool: &Tool, sent: Option<SentCall>, is_ok: bool) {
-        if let (Some(pending), Some(sent)) = (&mut self.0, &sent) {
-            pending.answered(sent);
-        }
-        log_step(tool, || {
-            let outcome = if is_ok { "answered" } else { "failed" };
-            match sent {
-                Some(sent) => format!("{outcome} after {} ms", sent.at.elapsed().as_millis()),
-                None => outcome.to_owned(),
-            }
+    pub(super) fn answered(&mut self, tool: &Tool, is_ok: bool) {
+        let outcome = || if is_ok { "answered" } else { "failed" };
+        let time = self.0.as_deref_mut().and_then(PendingReport::answered);
+        log_step(tool, || match time {
+            Some(time) => format!("{} after {} ms", outcome(), time.as_millis()),
+            None => outcome().to_owned(),
         });
     }
 
@@ -177,14 +175,24 @@ impl PendingReport {
         self.report.tool = Some(tool.clone());
     }
 
-    /// The server's time does not include waiting for calls of others and for answers to its
-    /// questions.
     #[cold]
-    fn answered(&mut self, sent: &SentCall) {
-        let (queued, questions) = (sent.clock.queued(), sent.clock.questions());
+    fn sent(&mut self, call: &PermittedCall) {
+        self.sent = Some(SentCall {
+            at: Instant::now(),
+            clock: call.clock(),
+        });
+    }
+
+    /// Returns the time since the request was sent. The server's part of it does not include waiting
+    /// for calls of others and for answers to its questions.
+    #[cold]
+    fn answered(&mut self) -> Option<Duration> {
+        let SentCall { at, clock } = self.sent.take()?;
+        let (time, queued, questions) = (at.elapsed(), clock.queued(), clock.questions());
         self.report.waiting += queued;
         self.report.questions += questions;
-        self.report.server_time += sent.at.elapsed().saturating_sub(queued + questions);
+        self.report.server_time += time.saturating_sub(queued + questions);
+        Some(time)
     }
 
     #[cold]
@@ -206,6 +214,7 @@ impl Drop for ReportGuard {
             began,
             caller,
             mut report,
+            sent: _,
         } = *pending;
         report.total = began.elapsed();
         if tracing::enabled!(target: TARGET, Level::INFO) {
