@@ -61,8 +61,8 @@ pub(crate) fn run(
                 child: Some(child),
                 launcher,
                 stage: StopStage::Running,
+                has_released_code: false,
             };
-            program_pages::release();
             // The launcher process may have died before PDEATHSIG was set.
             keeper.terminate_without_launcher();
             keeper.run(signals);
@@ -95,6 +95,7 @@ struct Keeper {
     child: Option<Pid>,
     launcher: Pid,
     stage: StopStage,
+    has_released_code: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -164,6 +165,9 @@ impl Keeper {
                     moment.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
                 PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)
             }
+            StopStage::Running if !self.has_released_code => {
+                PollTimeout::try_from(program_pages::IDLE_TIME).unwrap_or(PollTimeout::NONE)
+            }
             StopStage::Running | StopStage::Terminating { kill_at: None } => PollTimeout::NONE,
         };
         let mut watched = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
@@ -172,7 +176,7 @@ impl Keeper {
                 .as_ref()
                 .map(|host| PollFd::new(host.as_fd(), PollFlags::POLLIN)),
         );
-        let _ = poll(&mut watched, timeout);
+        let is_idle = poll(&mut watched, timeout) == Ok(0);
         let ready = |index: usize| {
             watched
                 .get(index)
@@ -180,6 +184,10 @@ impl Keeper {
         };
         let (signalled, host_sent) = (ready(0), ready(1));
         drop(watched);
+        if is_idle && !self.has_released_code {
+            program_pages::release();
+            self.has_released_code = true;
+        }
         if signalled {
             while let Ok(Some(signal)) = signals.read_signal() {
                 if signal.ssi_signo == RESUME as u32 {

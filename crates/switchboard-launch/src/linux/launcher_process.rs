@@ -55,10 +55,10 @@ fn serve() -> nix::Result<()> {
     prctl::set_child_subreaper(true)?;
     prctl::set_pdeathsig(RESUME)?;
     let _ = (&socket).write_all(&[READY]);
-    program_pages::release();
     let mut launcher = LauncherProcess {
         host: Some(socket),
         keepers: BTreeMap::new(),
+        has_released_code: false,
     };
     launcher.serve(&signals);
     Ok(())
@@ -117,6 +117,8 @@ struct LauncherProcess {
     /// The running keepers, and how often each was stopped. Any other child of ours is an orphan:
     /// its keeper was killed.
     keepers: BTreeMap<Pid, u32>,
+    /// Since it forked the last keeper.
+    has_released_code: bool,
 }
 
 struct Reaped {
@@ -135,10 +137,12 @@ impl LauncherProcess {
             }
             // There can be orphans only after a keeper has ended.
             orphans = (orphans || reaped.any_ended) && self.kill_orphans();
-            let timeout = if orphans {
-                PollTimeout::try_from(KILL_INTERVAL).unwrap_or(PollTimeout::ZERO)
-            } else {
-                PollTimeout::NONE
+            let timeout = match (orphans, self.has_released_code) {
+                (true, _) => PollTimeout::try_from(KILL_INTERVAL).unwrap_or(PollTimeout::ZERO),
+                (false, false) => {
+                    PollTimeout::try_from(program_pages::IDLE_TIME).unwrap_or(PollTimeout::NONE)
+                }
+                (false, true) => PollTimeout::NONE,
             };
             let mut watched = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
             watched.extend(
@@ -146,9 +150,13 @@ impl LauncherProcess {
                     .as_ref()
                     .map(|host| PollFd::new(host.as_fd(), PollFlags::POLLIN)),
             );
-            let _ = poll(&mut watched, timeout);
+            let is_idle = poll(&mut watched, timeout) == Ok(0);
             let host_sent = watched.get(1).is_some_and(|fd| fd.any().unwrap_or(false));
             drop(watched);
+            if is_idle && !orphans && !self.has_released_code {
+                program_pages::release();
+                self.has_released_code = true;
+            }
             while let Ok(Some(_)) = signals.read_signal() {}
             if host_sent {
                 self.read_request(signals);
@@ -233,7 +241,10 @@ impl LauncherProcess {
             }
             // Our copies of the descriptors are closed here: only the keeper and its child hold
             // them.
-            Ok(ForkResult::Parent { child }) => _ = self.keepers.insert(child, 0),
+            Ok(ForkResult::Parent { child }) => {
+                self.keepers.insert(child, 0);
+                self.has_released_code = false;
+            }
             Err(errno) => {
                 let _ = keeper_end.write_all(
                     &KeeperReport::Failed {
