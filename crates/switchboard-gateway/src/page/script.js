@@ -120,6 +120,7 @@ document.addEventListener('submit', async (event) => {
   if (!form.matches('[data-live]')) return;
   event.preventDefault();
   if (!isSettled(submitter)) { say('the page has just changed here: look, and press again'); return; }
+  say('sending');
   const body = new URLSearchParams(new FormData(form, submitter)).toString();
   for (const button of form.querySelectorAll('button')) button.disabled = true;
   try { await load('POST', form.getAttribute('action'), body); failure = ''; } catch (fault) { failure = explain(fault); }
