@@ -32,8 +32,7 @@ pub(crate) use storage::{open_lasting_store, open_lasting_vault, open_store, ope
 mod startup_notices;
 mod storage;
 
-/// A service keeps code in memory that it has run this recently. To map what a busy gateway runs
-/// takes 0.2 ms each time.
+/// A service keeps code in memory that it has run this recently.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Everything that is known before a server starts.

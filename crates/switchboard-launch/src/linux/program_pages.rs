@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::libc;
 
 /// How long a process has nothing to do before it releases its code. While many servers start, the
-/// processor is needed for them: releasing takes 0.2 ms.
+/// processor is needed for them.
 pub(super) const IDLE_TIME: Duration = Duration::from_secs(1);
 
 /// Unmaps the code and the constants of the program and its libraries. What runs again is mapped
